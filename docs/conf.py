@@ -90,6 +90,7 @@ def _solver_pages():
         ]
         title = f"``{name}``"
         page = [title, "=" * len(title), "", *(f":{k}: {v}" for k, v in facts), "", text, ""]
+        page += ["Of the rest see :func:`dpfast.plan` and :func:`dpfast.solve`.", ""]
         owner = solver.run.__module__
         for function in ("plan", "run"):
             # Solvers of one family share their functions.

@@ -222,6 +222,25 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             text.detach()  # the file is closed by its own block
 
 
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a UTF-8 file, as :func:`atomic_writer` wrote it.
+
+    Raises
+    ------
+    ValueError
+        If it is not UTF-8, or the name ends in ``.gz`` and it is not a complete gzip file.
+    OSError
+        If it cannot be read.
+    """
+    content = Path(path).read_bytes()
+    if ends_in(path, (".gz",)):
+        try:
+            content = gzip.decompress(content)
+        except (gzip.BadGzipFile, EOFError, zlib.error):
+            raise ValueError("it is not a complete gzip file.") from None
+    return content.decode("utf-8-sig")
+
+
 def open_lock(path: str | os.PathLike[str]) -> io.FileIO:
     """Open the lock file of `path`, which is `path` + ".lock" and stays there.
 

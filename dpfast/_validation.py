@@ -1,5 +1,6 @@
 """One-line checks of arguments, whose messages say what was expected and what came; warnings."""
 
+import difflib
 import inspect
 import math
 import numbers
@@ -134,5 +135,8 @@ def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "
     if isinstance(value, str) and value in choices:
         return value
     expected = "one of " + ", ".join(repr(choice) for choice in choices)
-    kind = ValueError if isinstance(value, str) else TypeError
-    raise kind(_message(name, expected, value, hint))
+    if not isinstance(value, str):
+        raise TypeError(_message(name, expected, value, hint))
+    close = difflib.get_close_matches(value.lower(), choices, 1)
+    hints = (hint, f"Did you mean {close[0]!r}?" if close else "")
+    raise ValueError(_message(name, expected, value, " ".join(filter(None, hints))))

@@ -161,6 +161,9 @@ class TestFit:
         privacy = TableModel.load(tmp_path / "model.json").privacy_
         assert privacy.neighboring_relation == "add_or_remove_one"
 
+    def test_the_ridge_of_a_paper(self, fit_arguments):
+        assert cli.main(fit_arguments(solver="output-perturbation", alpha="lowy2021")) == 0
+
     def test_pure_privacy(self, fit_arguments, tmp_path):
         assert cli.main(fit_arguments(delta="0")) == 0
         privacy = TableModel.load(tmp_path / "model.json").privacy_
@@ -203,6 +206,7 @@ class TestFit:
             ({"alpha": "-1"}, "alpha"),
             ({"alpha": "abc"}, "argument --alpha"),
             ({"solver": "none"}, "solver must be"),
+            ({"solver": "DP-AGD"}, "Did you mean 'dp-agd'?"),
             ({"seed": "-1"}, "argument --seed: expected an integer >= 0"),
             ({"seed": "1.5"}, "argument --seed: expected an integer >= 0"),
             ({"target": "nope"}, "the target 'nope' is not in the bounds"),

@@ -13,6 +13,7 @@ from dpfast._files import (
     atomic_writer,
     parse_json,
     read_csv,
+    read_text,
     table_chunks,
     table_header,
 )
@@ -287,6 +288,10 @@ class TestAtomicWriter:
             stream.write("new")
             raise ValueError
         assert (tmp_path / "x.gz").read_bytes() == first
+        assert read_text(tmp_path / "x.gz") == "ä\n"
+        (tmp_path / "x.gz").write_bytes(first[:-1])
+        with pytest.raises(ValueError, match="not a complete gzip file"):
+            read_text(tmp_path / "x.gz")
 
 
 def test_progress_ends_at_the_end(tmp_path):

@@ -69,7 +69,7 @@ _MEBIBYTE = 2.0**20
 
 @dataclass(frozen=True)
 class Sizes:
-    """Budgets, splits, and seconds after which a competitor begins no further split of a table."""
+    """Budgets, splits, and processor seconds after which a competitor begins no further split."""
 
     epsilons: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0)
     delta: float = 1e-6

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from dpfast._files import parse_json
+from dpfast._files import parse_json, read_text
 from dpfast.cli._arguments import Commands
 from dpfast.cli._screen import check_writable
 from dpfast.errors import BudgetFileError
@@ -63,7 +63,7 @@ def open_account(arguments: argparse.Namespace) -> BudgetAccountant | None:
         check_writable(path)
         return BudgetAccountant(given)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path)
         ledger, begun = Ledger.from_json(text), parse_json(text)["account"]
         how = begun["accountant"], begun["adaptive"]
     except (ValueError, KeyError, TypeError) as error:

@@ -10,6 +10,7 @@ from typing import Any
 from dpfast.estimators._messages import hints
 from dpfast.privacy import NEIGHBORING_RELATIONS
 from dpfast.solvers import SOLVERS
+from dpfast.solvers._ridge import RIDGES
 from dpfast.tabular import FAMILIES, TableModel, TableSchema, parameters_of, read_bounds
 
 PICTURES = (".png", ".pdf", ".svg")
@@ -167,13 +168,15 @@ def seed(text: str) -> int:
 
 
 def alpha(text: str) -> float | str:
-    """A number, or "auto"."""
-    if text == "auto":
+    """A number, or the name of a rule."""
+    if text in RIDGES:
         return text
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number or auto, got {text!r}") from None
+        raise argparse.ArgumentTypeError(
+            f"expected a number or any of {', '.join(RIDGES)}; got {text!r}"
+        ) from None
 
 
 def setting(text: str) -> tuple[str, Any]:

@@ -41,6 +41,7 @@ from dpfast.cli._screen import (
 )
 from dpfast.errors import DataError
 from dpfast.privacy import Budget, BudgetAccountant
+from dpfast.solvers._ridge import RIDGES
 from dpfast.tabular import (
     FAMILIES,
     FitPlan,
@@ -105,7 +106,7 @@ def add(commands: Commands) -> None:
         default="auto",
         type=alpha,
         metavar="A",
-        help="ridge of the mean loss, or auto (default: auto)",
+        help=f"ridge of the mean loss, or how it is chosen: {', '.join(RIDGES)} (default: auto)",
     )
     fit.add_argument(
         "--in-memory", action="store_true",

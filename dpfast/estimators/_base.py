@@ -76,12 +76,78 @@ _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """A linear model whose weights a private solver finds.
 
-    The fields of the subclasses are their parameters, which their documentation describes.
-
     `sample_weight` is no named argument of `fit`: to scikit-learn's checks that name promises that
     a weight of 2 gives the very model that repeating the row does. No private fit can keep that,
     for its noise depends on the number of rows, which is public. It is declared for metadata
     routing here, and :meth:`fit` takes it by keyword.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy loss ε > 0.
+    delta : float, default=1e-6
+        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
+        Should be well below ``1 / n_samples``.
+    solver : str, default="auto"
+        Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
+    data_norm : float or None, default=None
+        Public bound of the rows' Euclidean norms (without the intercept); longer rows are scaled
+        down, in the fit and in predictions: there `coef_` is meant for rows within the bound. None
+        takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    fit_intercept : bool, default=True
+    intercept_scaling : float, default=1.0
+        Value of the constant column. The intercept is penalized like the other weights, and the
+        constant counts in the row norm.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Which data sets are neighbors: one record is replaced by any other, or is absent.
+    solver_options : dict or None, default=None
+        Further options of the solver.
+    optimizer : str or callable, default="auto"
+        Non-private inner optimizer, for solvers that have one.
+    accountant : str, default="auto"
+        How privacy is added up; "auto" takes the smallest valid ε.
+    random_state : None, int or NumPy generator, default=None
+        None draws the noise from the operating system's randomness. Anything else makes the fit
+        repeatable, and its report says not to release it.
+    n_jobs : int or None, default=None
+        Number of threads: None means one, -1 all cores. The result does not depend on it.
+    verbose : int, default=0
+        1 prints the plan before anything is spent.
+    strict : bool, default=False
+        Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    max_weight : float or None, default=None
+        Public bound of the weights, required if `fit` gets a `sample_weight`. Larger weights are
+        lowered to it, and the noise is proportional to it.
+    column_blocks : sequence of ColumnBlock or None, default=None
+        How the columns were declared, as in the `column_blocks_` of an encoder. The solver uses
+        this public structure to reduce the effect of the noise. A wrong declaration costs
+        accuracy, never privacy.
+    max_rows_per_group : int or None, default=None
+        Largest number of rows that the fit uses from one group, if `fit` gets `groups`; it picks
+        them evenly from a larger group. Required by solvers that do not clip whole groups.
+    prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
+        Public rows with their targets, in the form of the private ones; or coefficients with a
+        covariance, such as those of an earlier dpfast model. The fit starts from them and spends no
+        budget on them. See the guide to priors.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Private weights.
+    intercept_ : float
+        Private intercept; 0.0 without `fit_intercept`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only if `X` had string column names.
+    privacy_ : dpfast.privacy.PrivacyReport
+        The guarantee and the ledger that supports it.
+
+    Notes
+    -----
+    The number of rows and the shape of X are treated as public.
+
+    There is no `partial_fit`: every call would have to pay, and noise added many times hurts more
+    than noise added once. Fit on all rows at once.
     """
 
     __metadata_request__fit: ClassVar[dict[str, None]] = {"sample_weight": None, "groups": None}
@@ -360,9 +426,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Weights of the rows, >= 0, private like the rows; they require `max_weight`. The mean
             divides by the number of rows, not by the sum of the weights, which is private.
         groups : array-like of shape (n_samples,), optional
-            The group of each row, such as a person: integers, texts or other exact ids. The
-            guarantee then covers all rows of a group together, its `n_samples` is the number of
-            groups, and the number of rows is private; see the guide "Which unit?".
+            The group of each row, such as a person: integers, texts or other exact ids; the texts
+            "7" and "7.0" are two. The guarantee then covers all rows of a group together, its
+            `n_samples` is the number of groups, and the number of rows is private; see the guide
+            "Which unit?".
         checkpoint : path-like, optional
             For blocks: file from which an interrupted fit continues, see :func:`dpfast.solve`.
 

@@ -34,7 +34,41 @@ from dpfast.sums import RowSums, single_rows
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
-    """Linear classifiers: two classes by one problem, more by one against the rest."""
+    """Linear classifiers: two classes by one problem, more by one against the rest.
+
+    Parameters
+    ----------
+    alpha : float or str, default="auto"
+        Ridge of the mean loss, as in scikit-learn's SGDClassifier (``C = 1 / (alpha * n_samples)``
+        there). "auto" lets the solver choose it from public quantities; some solvers accept
+        the names of other rules.
+    classes : array-like of shape (n_classes,) or None, default=None
+        The public class labels in any order. As in scikit-learn, ``classes_`` is sorted, and the
+        last of two is the positive one. None takes them from `y` with a
+        :class:`~dpfast.errors.PrivacyLeakWarning`.
+    objective : {"erm", "tilted", "adversarial"}, default="erm"
+        What the fit minimizes: the mean loss, a tilted mean that weights large losses more, or the
+        mean loss under the worst perturbation of every row. "output-perturbation" supports all.
+    objective_options : dict or None, default=None
+        ``tilt`` (tilted); ``radius``, ``norm``, ``smoothing`` (adversarial). See
+        :func:`dpfast.objectives.objective_shape`.
+    class_weight : dict, "balanced" or None, default=None
+        Public weights by class, ``{class: weight}``; missing classes have weight 1. The noise is
+        proportional to the largest weight. "balanced" makes all classes count the same, with a
+        largest weight of 1, by a private count of the classes that costs a twentieth of the budget.
+        If the shares p_k of K classes are public, pass ``1 / (K p_k)`` instead. For rare classes,
+        weights cost more accuracy than they gain; see the guide to rare events.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Private weights: one row for two classes, otherwise one for each class.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Private intercepts; 0 without `fit_intercept`.
+    classes_ : ndarray of shape (n_classes,)
+    class_shares_ : ndarray of shape (n_classes,)
+        Private shares of the classes; only if the fit counted them.
+    """
 
     _solver_parameters = ("alpha", "optimizer", "objective", "objective_options")
     _takes_labels = True

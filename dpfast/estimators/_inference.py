@@ -29,6 +29,25 @@ class Inferential:
     """What ``inference=True`` adds to an estimator: the solver made for it, and what it hands back.
 
     A mixin for :class:`~dpfast.estimators._base.PrivateLinearModel`.
+
+    Parameters
+    ----------
+    inference : bool, default=False
+        Also release standard errors, within the same budget. The coefficients come from the solver
+        "dp-newton", and the fitted model has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and
+        `summary`. With too few rows for valid intervals, `fit` refuses before anything is spent.
+    cov_type : {"robust", "nonrobust", "cluster"}, default="robust"
+        Kind of standard errors, with `inference`. "robust" ones hold even if the model does not,
+        which takes a release of products of scores; "nonrobust" ones trust the model; "cluster"
+        ones allow for any dependence within a group, and are required if groups have several rows.
+
+    Attributes
+    ----------
+    bse_, pvalues_ : ndarray of shape (n_features + 1,)
+        Standard errors, and p-values of the tests that a coefficient is 0, the intercept's last;
+        with `inference`. NaN where the released statistics show that they would not hold.
+    cov_params_ : ndarray of shape (n_features + 1, n_features + 1)
+        Covariance of the coefficients, the intercept last; with `inference`.
     """
 
     inference: bool = False

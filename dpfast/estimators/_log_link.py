@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpfast._arrays import vector_in
 from dpfast._validation import check_real, warn
@@ -26,7 +26,26 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
-    """Means are ``exp(<x, coef_> + intercept_)``; the score is the deviance explained."""
+    """Means are ``exp(<x, coef_> + intercept_)``; the score is the deviance explained.
+
+    Parameters
+    ----------
+    alpha : float or "auto", default="auto"
+        Ridge of the mean loss, the targets being divided as said above. "auto" lets the solver
+        choose it from public quantities.
+    target_bounds : tuple of two floats or None, default=None
+        Public lowest and highest target, >= 0; targets beyond are clipped, and predictions stay in
+        between. None takes them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    prior : None, default=None
+        Losses with a log link take none.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Private weights: how the logarithm of the mean changes.
+    intercept_ : float
+        Private intercept, in logarithms like `coef_`; 0.0 without `fit_intercept`.
+    """
 
     _ratio = "rate ratio"
 
@@ -74,35 +93,6 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
                 f"{family.name!r}; got None. The highest one is not known from them."
             )
         return LogMean.of(family, low, high, centered=self.fit_intercept)
-
-    def predict(self, X: ArrayLike) -> Vector:
-        """Predicted mean of each row, ``exp(<x, coef_> + intercept_)``, kept in `target_bounds`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return super().predict(X)
-
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Share of the deviance that the predictions explain, D²: 1 is perfect, a constant has 0.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-            Not private: it is computed from `y`.
-        """
-        return super().score(X, y, sample_weight)
 
     def check_targets(self, name: str, y: Vector) -> None:
         """Refuse targets that have no deviance.
@@ -154,7 +144,16 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateTweedieRegressor(PrivateLogLinkRegressor):
-    """Variances are in proportion to a power of the mean; targets can be rates of an exposure."""
+    """Variances are in proportion to a power of the mean; targets can be rates of an exposure.
+
+    Parameters
+    ----------
+    max_exposure : float or None, default=None
+        Public bound of the exposures, required if `fit` gets an `exposure`: how long each row was
+        observed, or how many units it covers. The mean of the target is then the exposure times
+        ``exp(<x, coef_> + intercept_)``; `target_bounds` and predictions are of the target divided
+        by the exposure. `max_weight` is then required only if `fit` also gets a `sample_weight`.
+    """
 
     __metadata_request__fit: ClassVar[dict[str, None]] = {"exposure": None}
 

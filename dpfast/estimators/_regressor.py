@@ -20,7 +20,18 @@ from dpfast.solvers import Plan
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
-    """Linear regressors: targets are brought to [-1, 1] by public bounds, and back."""
+    """Linear regressors: targets are brought to [-1, 1] by public bounds, and back.
+
+    Parameters
+    ----------
+    alpha : float or "auto", default="auto"
+        Ridge of the mean loss, for targets scaled to [-1, 1]. "auto" lets the solver choose it
+        from public quantities.
+    target_bounds : tuple of two floats or None, default=None
+        Public lowest and highest target. Targets beyond them are clipped; inside the model, targets
+        are scaled to [-1, 1] (without an intercept, divided by the larger absolute bound). None
+        takes the bounds from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+    """
 
     _takes_labels = False
 
@@ -63,6 +74,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
     def predict(self, X: ArrayLike) -> Vector:
         """Predicted target of each row, ``<x, coef_> + intercept_``, kept in `target_bounds`.
 
+        With a log link the predicted mean, which is the exponential of that.
+
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
@@ -80,6 +93,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of the variance that the predictions explain, R²: 1 is perfect, a constant has 0.
+
+        With a log link that of the deviance, D².
 
         Parameters
         ----------

@@ -23,45 +23,9 @@ class GammaRegressor(PrivateTweedieRegressor):
 
     Parameters
     ----------
-    {epsilon}
-    {delta}
-    {solver}
-    {log_link_alpha}
-    {data_norm}
-    fit_intercept : bool, default=True
-    {intercept_scaling}
-    {neighboring_relation}
     target_bounds : tuple of two floats or None, default=None
         Public lowest and highest target, > 0; targets beyond are clipped, and predictions stay in
         between. None takes them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
-    {solver_options}
-    {optimizer}
-    {accountant}
-    {random_state}
-    {n_jobs}
-    {verbose}
-    {strict}
-    {max_weight}
-    {column_blocks}
-    {inference}
-    {cov_type}
-    {max_rows_per_group}
-    {max_exposure}
-    {log_link_prior}
-
-    Attributes
-    ----------
-    {log_link_coef_}
-    {log_link_intercept_}
-    {bse_}
-    {cov_params_}
-    n_features_in_ : int
-    {feature_names_in_}
-    {privacy_}
-
-    Notes
-    -----
-    {notes}
 
     Examples
     --------

@@ -23,50 +23,12 @@ class HuberRegressor(Inferential, PrivateLinearRegressor):
 
     Parameters
     ----------
-    {epsilon}
-    {delta}
-    {solver}
-    alpha : float or "auto", default="auto"
-        Ridge of the mean loss, for targets scaled to [-1, 1]. "auto" lets the solver choose it
-        from public quantities.
-    {data_norm}
-    fit_intercept : bool, default=True
-    {intercept_scaling}
-    {neighboring_relation}
-    {target_bounds}
     threshold : float, default=0.2
         Residual from which the loss grows linearly, > 0, in units of half the width of
         `target_bounds` (without an intercept: of the larger absolute value), or of the range within
         these where most targets are, if the solver learns it (those that "auto" takes: with a δ
         "dp-whitened-gd", without one "objective-perturbation", for rows). Unlike scikit-learn, the
         fit does not estimate a residual scale.
-    {solver_options}
-    {optimizer}
-    {accountant}
-    {random_state}
-    {n_jobs}
-    {verbose}
-    {strict}
-    {max_weight}
-    {column_blocks}
-    {inference}
-    {cov_type}
-    {max_rows_per_group}
-    {prior}
-
-    Attributes
-    ----------
-    {coef_}
-    {intercept_}
-    {bse_}
-    {cov_params_}
-    n_features_in_ : int
-    {feature_names_in_}
-    {privacy_}
-
-    Notes
-    -----
-    {notes}
 
     Examples
     --------

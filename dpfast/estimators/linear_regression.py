@@ -35,44 +35,9 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
 
     Parameters
     ----------
-    {epsilon}
-    {delta}
-    {solver}
     alpha : float or "auto", default="auto"
         Ridge of the mean loss, as in scikit-learn's Ridge (``alpha * n_samples`` there),
         for targets scaled to [-1, 1]. "auto" lets the solver choose it from public quantities.
-    {data_norm}
-    fit_intercept : bool, default=True
-    {intercept_scaling}
-    {neighboring_relation}
-    {target_bounds}
-    {solver_options}
-    {optimizer}
-    {accountant}
-    {random_state}
-    {n_jobs}
-    {verbose}
-    {strict}
-    {max_weight}
-    {column_blocks}
-    {inference}
-    {cov_type}
-    {max_rows_per_group}
-    {prior}
-
-    Attributes
-    ----------
-    {coef_}
-    {intercept_}
-    {bse_}
-    {cov_params_}
-    n_features_in_ : int
-    {feature_names_in_}
-    {privacy_}
-
-    Notes
-    -----
-    {notes}
 
     Examples
     --------

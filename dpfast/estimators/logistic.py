@@ -41,51 +41,11 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
 
     Parameters
     ----------
-    {epsilon}
-    {delta}
-    {solver}
-    alpha : float or str, default="auto"
-        Ridge of the mean loss, as in scikit-learn's SGDClassifier (``C = 1 / (alpha * n_samples)``
-        there). "auto" lets the solver choose it from public quantities; some solvers accept
-        the names of other rules.
-    {data_norm}
-    fit_intercept : bool, default=True
-    {intercept_scaling}
-    {neighboring_relation}
-    classes : array-like of shape (n_classes,) or None, default=None
-        The public class labels in any order. As in scikit-learn, ``classes_`` is sorted, and the
-        last of two is the positive one. None takes them from `y` with a
-        :class:`~dpfast.errors.PrivacyLeakWarning`.
-    objective : {"erm", "tilted", "adversarial"}, default="erm"
-        What the fit minimizes: the mean loss, a tilted mean that weights large losses more, or the
-        mean loss under the worst perturbation of every row. "output-perturbation" supports all.
-    objective_options : dict or None, default=None
-        ``tilt`` (tilted); ``radius``, ``norm``, ``smoothing`` (adversarial). See
-        :func:`dpfast.objectives.objective_shape`.
-    class_weight : dict, "balanced" or None, default=None
-        Public weights by class, ``{class: weight}``; missing classes have weight 1. The noise is
-        proportional to the largest weight. "balanced" makes all classes count the same, with a
-        largest weight of 1, by a private count of the classes that costs a twentieth of the budget.
-        If the shares p_k of K classes are public, pass ``1 / (K p_k)`` instead. For rare classes,
-        weights cost more accuracy than they gain; see the guide to rare events.
-    {solver_options}
-    optimizer : str or callable, default="auto"
-        Non-private inner optimizer, for solvers that have one.
-    {accountant}
-    {random_state}
-    {n_jobs}
-    {verbose}
-    {strict}
-    {max_weight}
-    {max_rows_per_group}
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
         How to learn more than two classes: "multinomial" learns all at once by the multinomial
         loss, with ``solver="dp-whitened-gd"`` (or "auto"); "ovr" learns one against the rest, with
         any solver. "auto" is multinomial, which needs less noise, if its solver supports the budget
         and the other parameters.
-    {column_blocks}
-    {inference}
-    {cov_type}
     threshold : float or "balanced", default=0.5
         Probability from which :meth:`predict` returns the second of two classes. "balanced" is the
         share of that class, from a private count of the classes that costs a twentieth of the
@@ -95,28 +55,13 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         is said to be impossible. "auto" is one over the number of rows, times epsilon if that is
         less than 1: smaller shares of the rows hide in the noise, and far rows have margins that
         nothing supports. 0 leaves probabilities as the margins tell them.
-    {prior}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Private weights: one row for two classes, otherwise one for each class.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-        Private intercepts; 0 without `fit_intercept`.
-    classes_ : ndarray of shape (n_classes,)
-    {bse_}
-    {cov_params_}
     least_probability_ : float
-    class_shares_ : ndarray of shape (n_classes,)
-        Private shares of the classes; only if the fit counted them.
-    n_features_in_ : int
-    {feature_names_in_}
-    {privacy_}
 
     Notes
     -----
-    {notes}
-
     With ``multi_class="ovr"``, each row is in the problem of every class, so the privacy losses add
     up. With Gaussian noise, each of k problems gets ``1/√k`` of the budget in units of µ (about
     ``√k`` times the noise of a binary fit); with a pure budget, ``ε/k``. The multinomial loss takes

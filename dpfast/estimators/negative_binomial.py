@@ -34,45 +34,9 @@ class NegativeBinomialRegressor(PrivateLogLinkRegressor):
 
     Parameters
     ----------
-    {epsilon}
-    {delta}
-    {solver}
-    {log_link_alpha}
-    {data_norm}
-    fit_intercept : bool, default=True
-    {intercept_scaling}
-    {neighboring_relation}
-    {log_link_bounds}
     dispersion : float, default=1.0
         The public a >= 0.000001: of a law of counts, how much more its variance is than the mean,
         over the square of the mean. It cannot be learned; a wrong one costs accuracy.
-    {solver_options}
-    {optimizer}
-    {accountant}
-    {random_state}
-    {n_jobs}
-    {verbose}
-    {strict}
-    {max_weight}
-    {column_blocks}
-    {inference}
-    {cov_type}
-    {max_rows_per_group}
-    {log_link_prior}
-
-    Attributes
-    ----------
-    {log_link_coef_}
-    {log_link_intercept_}
-    {bse_}
-    {cov_params_}
-    n_features_in_ : int
-    {feature_names_in_}
-    {privacy_}
-
-    Notes
-    -----
-    {notes}
 
     Examples
     --------

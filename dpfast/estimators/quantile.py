@@ -28,17 +28,6 @@ class QuantileRegressor(PrivateLinearRegressor):
 
     Parameters
     ----------
-    {epsilon}
-    {delta}
-    {solver}
-    alpha : float or "auto", default="auto"
-        Ridge of the mean loss, the targets being in [-1, 1]. "auto" lets the solver choose it from
-        public quantities.
-    {data_norm}
-    fit_intercept : bool, default=True
-    {intercept_scaling}
-    {neighboring_relation}
-    {target_bounds}
     quantile : float, default=0.5
         The quantile to predict, in (0, 1).
     width : float or None, default=None
@@ -49,29 +38,6 @@ class QuantileRegressor(PrivateLinearRegressor):
         width)``, so a small one costs accuracy under privacy. None is 0.1, which "dp-whitened-gd"
         narrows step by step, the more the more rows a weight has and the larger epsilon is, to 0.01
         at least; the plan says to what.
-    {solver_options}
-    {optimizer}
-    {accountant}
-    {random_state}
-    {n_jobs}
-    {verbose}
-    {strict}
-    {max_weight}
-    {column_blocks}
-    {max_rows_per_group}
-    {prior}
-
-    Attributes
-    ----------
-    {coef_}
-    {intercept_}
-    n_features_in_ : int
-    {feature_names_in_}
-    {privacy_}
-
-    Notes
-    -----
-    {notes}
 
     Examples
     --------

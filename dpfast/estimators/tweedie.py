@@ -25,45 +25,8 @@ class TweedieRegressor(PrivateTweedieRegressor):
 
     Parameters
     ----------
-    {epsilon}
-    {delta}
-    {solver}
-    {log_link_alpha}
-    {data_norm}
-    fit_intercept : bool, default=True
-    {intercept_scaling}
-    {neighboring_relation}
-    {log_link_bounds}
     power : float, default=1.5
         The power q, from 1 (Poisson) to 2 (gamma, whose targets are > 0).
-    {solver_options}
-    {optimizer}
-    {accountant}
-    {random_state}
-    {n_jobs}
-    {verbose}
-    {strict}
-    {max_weight}
-    {column_blocks}
-    {inference}
-    {cov_type}
-    {max_rows_per_group}
-    {max_exposure}
-    {log_link_prior}
-
-    Attributes
-    ----------
-    {log_link_coef_}
-    {log_link_intercept_}
-    {bse_}
-    {cov_params_}
-    n_features_in_ : int
-    {feature_names_in_}
-    {privacy_}
-
-    Notes
-    -----
-    {notes}
 
     Examples
     --------

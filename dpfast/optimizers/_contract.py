@@ -22,7 +22,38 @@ _INDICES = 2**18
 
 
 class Minimizer(Protocol):
-    """Signature shared by the optimizers."""
+    """Minimize a strongly convex objective to a certified distance; what all optimizers share.
+
+    Parameters
+    ----------
+    objective : Objective
+    tolerance : float
+        Target for ``µ`` times the certified distance: without kinks, for the gradient norm,
+        rounding error included.
+    max_passes : int
+        Passes over the rows, mostly evaluations of the gradient, before giving up.
+    w0 : ndarray of shape (dim,), default=None
+        Start; None is zero.
+    radius : float or None, default=None
+        Of those that project: onto the ball of this radius, in every step.  The certificate is
+        about the minimizer over all of space, so a ball that does not hold it leaves
+        ``converged=False``.
+    rng : int or numpy.random.Generator, default=0
+        Of those that look at single rows: seed of their order, which is no secret, since
+        certificates hold for every order.
+    callback : callable or None, default=None
+        Of most: called with the :class:`OptimizeResult` at every point that is certified.
+
+    Returns
+    -------
+    OptimizeResult
+        With ``converged=False`` when the tolerance was not reached: nothing is raised.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the objective does not suit, such as one with kinks, or an argument is out of range.
+    """
 
     def __call__(
         self,

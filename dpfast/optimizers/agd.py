@@ -43,33 +43,11 @@ def minimize(
 
     Parameters
     ----------
-    objective : Objective
-    tolerance : float
-        Target for the gradient norm, rounding error included.
-    max_passes : int, default=20000
-        Gradient evaluations before giving up.
-    w0 : ndarray of shape (dim,), default=None
-        Start; None is zero.
     momentum : {"constant", "restarted"}, default="constant"
         "constant" is the algorithm above.  "restarted" lets ``θ`` grow as ``t/(t + 3)`` and sets
         ``t`` back to zero when the last step goes uphill (O'Donoghue & Candès 2015, the gradient
         scheme): faster where the objective is better conditioned near its minimizer than the ridge
         alone promises, without a bound as good in the worst case.
-    radius : float or None, default=None
-        Project every ``y_t`` on the ball of this radius.  The certificate is about the minimizer
-        over all of space, so a ball that does not hold it leaves ``converged=False``.
-    callback : callable or None, default=None
-        Called with the :class:`OptimizeResult` at every point.
-
-    Returns
-    -------
-    OptimizeResult
-        With ``converged=False`` when the tolerance was not reached: nothing is raised.
-
-    Raises
-    ------
-    ValueError
-        If the objective is not smooth, or an argument is out of range.
     """
     check_smooth(objective, "agd")
     check_choice("momentum", momentum, MOMENTA)

@@ -37,31 +37,9 @@ def minimize(
 
     Parameters
     ----------
-    objective : Objective
-    tolerance : float
-        Target for the gradient norm, rounding error included.
-    max_passes : int, default=20000
-        Gradient evaluations before giving up.
-    w0 : ndarray of shape (dim,), default=None
-        Start; None is zero.
     step : float or {"optimal", "strongly-convex", "convex"}, default="optimal"
         ``2/(β + µ)``, ``1/(β + µ)`` (the paper's for strongly convex objectives), ``1/β`` (the
         paper's for convex ones), or a number.
-    radius : float or None, default=None
-        Project every step on the ball of this radius.  The certificate is about the minimizer over
-        all of space, so a ball that does not hold it leaves ``converged=False``.
-    callback : callable or None, default=None
-        Called with the :class:`OptimizeResult` at every point.
-
-    Returns
-    -------
-    OptimizeResult
-        With ``converged=False`` when the tolerance was not reached: nothing is raised.
-
-    Raises
-    ------
-    ValueError
-        If the objective is not smooth, or an argument is out of range.
     """
     check_smooth(objective, "gd")
     if isinstance(step, str):

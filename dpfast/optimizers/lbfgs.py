@@ -32,16 +32,6 @@ def minimize(
     ``<∇F(w) + ∇F(a), w - a> / 2``, which differ from ``F(w) - F(a)`` by ``O(‖w - a‖³)`` and keep
     their relative accuracy.
 
-    Parameters
-    ----------
-    objective : Objective
-    tolerance : float
-        Target for the gradient norm, rounding error included.
-    max_passes : int, default=2000
-        Gradient evaluations before giving up.
-    w0 : ndarray of shape (dim,), default=None
-        Start; None is zero.
-
     Returns
     -------
     OptimizeResult

@@ -76,21 +76,6 @@ def minimize(
     corrected by the gradients seen since, as L-BFGS corrects a multiple of the identity.  Where
     that does not help, the Hessian of all rows takes its place.  None of this touches the
     certificate, which rests on the full gradient.
-
-    Parameters
-    ----------
-    objective : Objective
-    tolerance : float
-        Target for the gradient norm, rounding error included.
-    max_passes : int, default=200
-        Gradient and Hessian evaluations before giving up.
-    w0 : ndarray of shape (dim,), default=None
-        Start; None is zero.
-
-    Returns
-    -------
-    OptimizeResult
-        With ``converged=False`` when the tolerance was not reached: nothing is raised.
     """
     w = np.zeros(objective.dim) if w0 is None else np.array(w0, dtype=np.float64)
     value, gradient = objective.value_and_gradient(w)

@@ -43,29 +43,9 @@ def minimize(
     objective : Objective
         Also a :class:`dpfast.objectives.FiniteSum`, and, where it is not smooth, a
         :class:`dpfast.objectives.Smoothable`.
-    tolerance : float
-        Target for ``µ`` times the certified distance, as for the other optimizers.
-    max_passes : int, default=1000
-        Passes over the rows, those for certificates included.
-    w0 : ndarray of shape (dim,), default=None
-        Start; None is zero.
     radius : float or None, default=None
         Project every step on the ball of this radius; None takes the objective's own bound of
         ``‖w*‖``, without which the first steps, of size ``1/µ``, go astray.
-    rng : int or numpy.random.Generator, default=0
-        Seed of the row order, which is no secret: certificates hold for every order.
-    callback : callable or None, default=None
-        Called with the :class:`OptimizeResult` after each epoch.
-
-    Returns
-    -------
-    OptimizeResult
-        With ``converged=False`` when the tolerance was not reached: nothing is raised.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the objective gives no access to single rows, or an argument is out of range.
     """
     rows = check_finite_sum(objective, "sgd")
     smooth = math.isfinite(objective.smoothness)

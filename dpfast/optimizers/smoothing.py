@@ -41,25 +41,8 @@ def minimize(
     ----------
     objective : Objective
         Smooth, or also a :class:`dpfast.objectives.Smoothable`.
-    tolerance : float
-        Target for ``µ`` times the certified distance, as for the other optimizers.
-    max_passes : int, default=2000
-    w0 : ndarray of shape (dim,), default=None
-        Start; None is zero.
     width : float, default=0.5
         ``h`` of the first round.
-    callback : callable or None, default=None
-        Called with the :class:`OptimizeResult` after each round.
-
-    Returns
-    -------
-    OptimizeResult
-        With ``converged=False`` when the tolerance was not reached: nothing is raised.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the objective has kinks and cannot round them off, or an argument is out of range.
     """
     width = check_real("width", width, low=0.0, low_open=True)
     inner = newton.minimize if objective.dim <= newton.MAX_DIM else lbfgs.minimize

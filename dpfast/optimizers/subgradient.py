@@ -38,28 +38,12 @@ def minimize(
     objective : Objective
         The gap needs its `rounding` (:class:`dpfast.objectives.Rounded`); without it only points of
         small gradient are certified.
-    tolerance : float
-        Target for ``µ`` times the certified distance, as for the other optimizers.
-    max_passes : int, default=20000
-        Subgradient evaluations before giving up.
-    w0 : ndarray of shape (dim,), default=None
-        Start; None is zero.
-    radius : float or None, default=None
-        Project every step on the ball of this radius.  The certificate is about the minimizer over
-        all of space.
-    callback : callable or None, default=None
-        Called with the :class:`OptimizeResult` at every average.
 
     Returns
     -------
     OptimizeResult
         Its value is an upper bound of the objective at an average.  ``converged=False`` when the
         tolerance was not reached: nothing is raised.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
     """
     mu, bound = objective.strong_convexity, check_radius(radius)
     progress = Progress(objective, tolerance, max_passes, callback)

@@ -48,11 +48,6 @@ def minimize(
     ----------
     objective : Objective
         Also a :class:`dpfast.objectives.FiniteSum`.
-    tolerance : float
-        Target for the gradient norm, rounding error included.
-    max_passes : int, default=2000
-    w0 : ndarray of shape (dim,), default=None
-        Start; None is zero.
     step : float or None, default=None
         ``η``; None is ``1/(4β')``.
     epoch_passes : int, default=2
@@ -60,24 +55,6 @@ def minimize(
     snapshot : {"last", "average"}, default="last"
         What becomes the next snapshot; the theorem is about the average, practice prefers the last
         point.
-    radius : float or None, default=None
-        Project every step on the ball of this radius.  The certificate is about the minimizer over
-        all of space, so a ball that does not hold it leaves ``converged=False``.
-    rng : int or numpy.random.Generator, default=0
-        Seed of the row order, which is no secret: certificates hold for every order.
-    callback : callable or None, default=None
-        Called with the :class:`OptimizeResult` at every snapshot.
-
-    Returns
-    -------
-    OptimizeResult
-        With ``converged=False`` when the tolerance was not reached: nothing is raised.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the objective gives no access to single rows or is not smooth, or an argument is out of
-        range.
     """
     check_smooth(objective, "svrg")
     rows = check_finite_sum(objective, "svrg")

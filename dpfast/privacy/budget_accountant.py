@@ -19,6 +19,7 @@ from dpfast._files import (
     checksum,
     open_lock,
     parse_json,
+    read_text,
     this_process,
     wait_for_lock,
 )
@@ -164,9 +165,7 @@ budget)
         self._process = this_process()
         self._divisions: dict[str, DisjointAccounts] = {}
         self._own_charges = 0
-        # Of a part: who paid for it, and between which neighbors.
-        self._paid_by: str | None = None
-        self._relation: str | None = None
+        self._paid_by: str | None = None  # of a part: who paid for it
         _ALL.add(self)
         if self._path is not None:
             self._alone(self._begin)
@@ -270,7 +269,8 @@ budget)
             self._check_process()  # without a file, every process would have the part's budget
             path = part_path(self._path, name, part)
             account = BudgetAccountant(budget, path, unit, key=self._key, all_threads=False)
-            account._paid_by, account._relation = self.identity, neighboring_relation
+            account._paid_by = self.identity
+            account._alone(lambda: account._limit_to(neighboring_relation))
             return account
 
         self._alone(pay)
@@ -342,7 +342,6 @@ budget)
             In a forked child, without a file.
         """
         new = list(events)
-        check_relation(new, self._relation)
         self._alone(lambda: self._spend(self._read(), new, also))
 
     def _spend(
@@ -360,7 +359,6 @@ budget)
 
     def check(self, *events: Event) -> None:
         """Raise what charging `events` together would raise now. Nothing is charged."""
-        check_relation(events, self._relation)
         self._alone(lambda: self._admitted(self._read(), events))
 
     def can_afford(self, *events: Event) -> bool:
@@ -429,10 +427,19 @@ budget)
             "twice. Open one with the same path in the other process."
         )
 
+    def _limit_to(self, relation: str) -> None:
+        """Let nothing be charged between other neighbors, whoever opens it. The locks are held."""
+        state = self._read()
+        check_relation(state.ledger.events, relation)
+        self._state = replace(state, relation=relation)
+        if self._path is not None and state.relation != relation:
+            self._write(self._state)
+
     # ---- what is admitted ----------------------------------------------------------------------
 
     def _admitted(self, state: "_State", new: Sequence[Event]) -> "_State":
         """Return the account on whose ledger `new` can be spent, one charge later; or raise."""
+        check_relation(new, state.relation)
         ledger = state.ledger
         if self._full(state):
             raise BudgetExceeded(
@@ -555,7 +562,7 @@ budget)
     def _record(self) -> tuple[dict[str, Any], Ledger]:
         """Return what is in the file, and the ledger it is."""
         assert self._path is not None
-        text = self._path.read_text(encoding="utf-8")
+        text = read_text(self._path)
         ledger, record = Ledger.from_json(text), parse_json(text)
         if not isinstance(record.get("account"), dict):
             raise ValueError("it is a ledger, and not that of an account.")
@@ -579,7 +586,8 @@ budget)
         """Return the account that the file holds."""
         account = record["account"]
         names = {"id", "charges", "accountant", "adaptive", *(["hmac"] * bool(self._key))}
-        if set(account) - {"plan"} != names:  # which version 0.2.0 wrote down
+        # Which version 0.2.0 wrote down, and what only the account of a part has.
+        if set(account) - {"plan", _RELATION} != names:
             raise ValueError(f"its account must have the names {sorted(names)}.")
         if self._key is not None and not hmac.compare_digest(
             str(account["hmac"]), _signature(self._key, record)
@@ -590,7 +598,9 @@ budget)
         charges = check_integer("charges", account["charges"], low=0)
         if ledger.adaptive != self._adaptive and (ledger.adaptive or not ledger.events):
             raise ValueError("its ledger is not that of such an account.")
-        return _State(ledger, account["id"], charges, begun=True)
+        relation = account.get(_RELATION)
+        check_relation(ledger.events, relation)
+        return _State(ledger, account["id"], charges, begun=True, relation=relation)
 
     def _text(self, state: "_State") -> str:
         record = json.loads(state.ledger.to_json())
@@ -601,6 +611,8 @@ budget)
             "accountant": self._accountant,
             "adaptive": self._adaptive,
         }
+        if state.relation is not None:
+            record["account"][_RELATION] = state.relation
         if self._key is not None:
             record["account"]["hmac"] = _signature(self._key, record)
         return json.dumps({**record, "sha256": checksum(record)})
@@ -631,6 +643,7 @@ budget)
             self._guard.close()  # or the parent's lock would live as long as the child
 
 
+_RELATION = "neighboring_relation"
 _UNWRITABLE = (
     "the file of a BudgetAccountant must be writable, and so must its directory (nothing was spent)"
 )
@@ -649,12 +662,15 @@ class _State:
     charges : int
     begun : bool
         Whether `name` is known to be that of the file.
+    relation : str or None
+        Of a part: between which neighbors it was paid for.
     """
 
     ledger: Ledger
     name: str
     charges: int = 0
     begun: bool = False
+    relation: str | None = None
 
 
 def _signature(key: bytes, record: dict[str, Any]) -> str:

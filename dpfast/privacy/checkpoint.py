@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from dpfast._files import atomic_writer, checksum, open_lock, parse_json, wait_for_lock
+from dpfast._files import atomic_writer, checksum, open_lock, parse_json, read_text, wait_for_lock
 from dpfast.errors import CheckpointError
 from dpfast.privacy.events import Event, event_from_dict
 
@@ -205,7 +205,7 @@ class Checkpoint:
 
     def _read(self) -> None:
         try:
-            record = parse_json(self._path.read_text(encoding="utf-8"), allow_nan=True)
+            record = parse_json(read_text(self._path), allow_nan=True)
             if (record["schema"], record["version"]) != (_SCHEMA, _VERSION):
                 raise ValueError(f"schema {record['schema']!r}, version {record['version']!r}")
             if record.pop("sha256") != _checksum(record):

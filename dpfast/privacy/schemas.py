@@ -58,6 +58,7 @@ _ACCOUNT = {
         "charges": {"type": "integer", "minimum": 0},
         "accountant": {"type": "string"},
         "adaptive": {"type": "boolean"},
+        "neighboring_relation": _RELATION,
         "plan": _EVENTS,
         "hmac": {"type": "string"},
     },

@@ -167,10 +167,12 @@ class Solver(Generic[S]):
         What it does, for the command line and the documentation.
     plan : callable
         ``plan(shape, budget, *, neighboring_relation, accountant, **options)`` plans a run from
-        public quantities; it spends and touches nothing.
+        public quantities, as :func:`dpfast.plan` does; it spends and touches nothing, and raises
+        TypeError or ValueError for options out of range. Its docstring describes the options.
     run : callable
-        ``run(plan, curator)`` carries a plan out: all that it is told of the rows, the curator
-        releases.
+        ``run(plan, curator)`` carries a plan out, and returns an Outcome: all that it is told of
+        the rows, the curator releases. If the ledger cannot afford an access, the data is not
+        touched for it, and BudgetExceeded is raised.
     budgets : tuple of str
         Kinds of budgets that it serves ("pure", "approximate", "zcdp", "gdp").
     relations : tuple of str

@@ -133,11 +133,6 @@ def plan(
     name : str
         Of the solver.
     method : {"descent", "heavy-ball", "nesterov", "multistage"}
-    shape : ProblemShape
-    budget : Budget
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
-        The accountant of the ledger that will be charged.
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none.  "auto" adds
         the ridge's own cost, ``(α/2) minimizer_norm²``, to the bound and minimizes it.
@@ -184,14 +179,8 @@ def plan(
     p, first_stage
         Of "multistage", see :func:`dpfast.theory.kuru2020.multistage`.
 
-    Returns
-    -------
-    Plan
-
     Raises
     ------
-    TypeError, ValueError
-        If an argument is out of range, or the loss is not convex and smooth.
     UnsupportedEvent
         If no accountant prices the events in the budget's unit.
     """
@@ -295,11 +284,6 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         Its history holds, for every iteration, the norm of the noisy gradient (with the ridge),
         the step size and, if asked for, the iterate; it is empty if only the last iterate is
         released.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford the next release; no data is touched for it.
     """
     settings, alpha = plan.settings, plan.shape.alpha or 0.0
     if settings.analysis == "last-iterate":

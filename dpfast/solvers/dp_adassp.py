@@ -83,10 +83,6 @@ def plan(
     ----------
     shape : ProblemShape
         Of the squared loss.
-    budget : Budget
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
-        The accountant of the ledger that will be charged.
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss, to which the adaptive ridge is added.  None takes that of `shape`,
         or "auto", which is 0, if it has none.
@@ -98,15 +94,6 @@ def plan(
     target_rounds : int or "auto"
         Rounds in which the range of the targets is learned, 0 for none; "auto" is 5 where privacy
         is Gaussian, and none otherwise.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, or the loss is not the squared one.
     """
     other = "The huber loss with a large threshold is solved by other solvers."
     check_shape(NAME, shape, refusal(shape.loss), MAX_DIM, other)
@@ -164,17 +151,7 @@ def plan(
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
-    """Spend, add up, perturb, and solve the normal equations.
-
-    Returns
-    -------
-    Outcome
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford the release; the data is not touched.
-    """
+    """Spend, add up, perturb, and solve the normal equations."""
     settings, dim, n = plan.settings, plan.shape.dim, plan.shape.n_samples
     center, half = 0.0, settings.target_bound
     if settings.target_range is not None:

@@ -206,8 +206,6 @@ def plan(
         Of the logistic, the squared or Huber's loss, or of one with a log link.
     budget : Budget
         Not pure.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss, which belongs to the estimand then.  None takes that of `shape`, or
         "auto", which is none.
@@ -231,11 +229,6 @@ def plan(
         balanced classes, or normal residuals, and for groups whose rows are alike;
         `rows_for_coverage`, the rows, or groups of them, from which on intervals hold.  Its
         settings have the `shares` of the budget.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, or the loss is another one.
     """
     _check_served(shape)
     _check_cov_type(shape, cov_type)
@@ -402,11 +395,6 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         `sampling`, and for each weight why its variance is `refused`: 0 if it is not, 1 where
         directions hide in the noise, 2 where margins move too far, 3 for the rest where more than
         three quarters are refused.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford a release; its data is not touched.
     """
     settings, shape, asked = plan.settings, plan.shape, plan.settings.mechanisms
     part = 1.0

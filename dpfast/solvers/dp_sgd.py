@@ -122,12 +122,6 @@ def plan(
 
     Parameters
     ----------
-    shape : ProblemShape
-    budget : Budget
-        (epsilon, delta).
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
-        The accountant of the ledger that will be charged.
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss; None and "auto" take that of `shape`, or none.
     batch : int, "auto" or "full", default="auto"
@@ -156,15 +150,6 @@ def plan(
         See :mod:`dpfast.fused.epochs`; "auto" is exact ("discrete").
     calibration : {"accountant", "advanced"}
         How much noise: what the accountant asks for, or advanced composition.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, or sampling and relation do not go together.
     """
     check_choice("schedule", schedule, tuple(SCHEDULES))
     check_choice("average", average, AVERAGES)
@@ -239,13 +224,7 @@ def plan(
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
-    """Take the steps, part by part.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford a part; the part's data is not touched.
-    """
+    """Take the steps, part by part."""
     settings, dim = plan.settings, plan.shape.dim
     n_steps = settings.steps
     averaged = settings.average != "none"

@@ -170,11 +170,8 @@ def plan(
 
     Parameters
     ----------
-    shape : ProblemShape
     budget : Budget
         Not pure.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none; "auto" is no
         ridge: the noise is held down by the number of steps.
@@ -221,16 +218,6 @@ def plan(
         Width of the rounded-off corner of a hinge or of the pinball loss at the last step, over
         that at the first; at most 1.  "auto" is the smaller the more rows there are, if the loss
         has its default width, and 1 otherwise.  The plan's `width` is that at the last step.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, or the loss is not convex, or its slope or its curvature is
-        unbounded.
     """
     check_shape(
         NAME, shape, refusal(shape.loss), MAX_DIM,
@@ -553,11 +540,6 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     -------
     Outcome
         Its history has the norms of the noisy gradients in the learned coordinates.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford a release; its data is not touched.
     """
     return run_in_coordinates(plan, curator)[0]
 

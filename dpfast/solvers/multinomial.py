@@ -86,15 +86,6 @@ def plan_multinomial(
         and fewer with momentum or few rows; and no `shrinkage`.  Steps get full ones at half the
         rows that two classes need, since `james_stein` draws to zero what is noise.
         docs/whitened.md has the evidence.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range.
     """
     _check_served(shape, n_classes, budget, neighboring_relation, options)
     automatic = {
@@ -282,25 +273,13 @@ def is_multinomial(plan: Plan[Any]) -> bool:
 
 
 def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
-    """Learn coordinates and descend in them, all classes at once.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of :func:`plan_multinomial`.
-    curator : Curator
-        Of a problem with labels 0, 1, ..., K - 1; its targets are not used.
+    """Learn coordinates and descend in them, all classes at once, which are the problem's labels.
 
     Returns
     -------
     Outcome
         Its weights have the shape (K, dim), and their rows add up to zero; its history has the
         norms of the noisy gradients in the learned coordinates.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford a release; its data is not touched.
     """
     plan = dp_whitened_gd.with_sizes(plan, curator)
     settings, shape = plan.settings, plan.shape

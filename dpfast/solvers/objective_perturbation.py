@@ -122,11 +122,6 @@ def plan(
 
     Parameters
     ----------
-    shape : ProblemShape
-    budget : Budget
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
-        The accountant of the ledger that will be charged.
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss, a lower bound: privacy needs more than ``β / (n (exp(ε) - 1))``, and
         more than that again pays off; what is added stands in the plan as `alpha_added`.  None
@@ -141,15 +136,6 @@ def plan(
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 3 for losses
         of numbers without a log link, with a pure budget, and none for others.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, or the loss is not convex with bounded slope and curvature.
     """
     if not callable(optimizer):
         check_choice("optimizer", optimizer, ("auto", *OPTIMIZERS))
@@ -193,8 +179,6 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
 
     Raises
     ------
-    BudgetExceeded
-        If the ledger cannot afford both of its events; no data is touched.
     CertificateNotReached
         If no optimizer could certify its point; the budget stays spent, nothing is released.
     """

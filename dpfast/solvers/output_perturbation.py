@@ -115,10 +115,6 @@ def plan(
     Parameters
     ----------
     shape : ProblemShape, or the public shape of an objective
-    budget : Budget
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
-        The accountant of the ledger that will be charged.
     alpha : float, "auto", "lowy2021", "zhang2017" or None, default=None
         Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none.  "auto"
         minimizes the excess-risk bound over the ridge.  "lowy2021" is the better of their Theorems
@@ -157,15 +153,6 @@ def plan(
         ridge, and with ``calibration="paper"`` their ``1/(β + µ)`` or ``1/β``.
     w0 : array-like of shape (dim,) or None, default=None
         Public start of ``mode="iterate"``; None is zero.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, or the objective has no certificate.
     """
     check_choice("mode", mode, MODES)
     check_choice("calibration", calibration, CALIBRATIONS)
@@ -235,14 +222,8 @@ def plan(
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Ask for the perturbed weights, and project them on the public ball.
 
-    Returns
-    -------
-    Outcome
-
     Raises
     ------
-    BudgetExceeded
-        If the ledger cannot afford the release; no data is touched.
     CertificateNotReached
         If no optimizer could certify its point; the budget stays spent, nothing is released.
     """

@@ -118,16 +118,9 @@ def plan_refit(
 
     Parameters
     ----------
-    shape : ProblemShape
     prior : Coefficients
     budget : Budget
         Not pure.
-    neighboring_relation, accountant
-        As for :func:`dpfast.plan`.
-
-    Returns
-    -------
-    Plan
 
     Raises
     ------
@@ -195,11 +188,6 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     Outcome
         Its history has the factor by which covariances were widened, infinite for a prior that was
         left, and the norms of the noisy mean gradients in the coordinates.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford a release; its data is not touched.
     """
     settings, shape = plan.settings, plan.shape
     descent = settings.descent

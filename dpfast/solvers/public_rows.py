@@ -203,16 +203,9 @@ def plan_with_rows(
 
     Parameters
     ----------
-    shape : ProblemShape
     prior : Known
     budget : Budget
         Not pure.
-    neighboring_relation, accountant
-        As for :func:`dpfast.plan`.
-
-    Returns
-    -------
-    Plan
 
     Raises
     ------
@@ -275,11 +268,6 @@ def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
     Outcome
         Its history has the probability in the end that the public rows' weights are right, and the
         norms of the noisy mean gradients in the coordinates.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford a release; its data is not touched.
     """
     settings, shape, prior = plan.settings, plan.shape, plan.settings.prior
     unit = shape.n_samples * shape.max_weight

@@ -12,13 +12,19 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpfast._files import atomic_writer, check_unchanged, checksum, is_json_number, parse_json
+from dpfast._files import (
+    atomic_writer,
+    check_unchanged,
+    checksum,
+    is_json_number,
+    parse_json,
+    read_text,
+)
 from dpfast._version import __version__
 from dpfast.errors import DataError, ModelFileError
 from dpfast.inference import Estimates
@@ -191,7 +197,7 @@ def read_model(path: str | os.PathLike[str]) -> StoredModel:
         If it cannot be read.
     """
     try:
-        return _parse(parse_json(Path(path).read_text(encoding="utf-8")))
+        return _parse(parse_json(read_text(path)))
     except ValueError as error:
         raise ModelFileError(f"{os.fspath(path)} is not a valid dpfast model: {error}") from error
 

@@ -13,13 +13,12 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._files import is_json_number, parse_json, show_names
+from dpfast._files import is_json_number, parse_json, read_text, show_names
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import DataError
 from dpfast.tabular.columns import INDICATOR, CategoryColumn, Column, NumberColumn
@@ -310,7 +309,7 @@ def read_bounds(path: str | os.PathLike[str]) -> Any:
         If it cannot be read.
     """
     try:
-        return parse_json(Path(path).read_text(encoding="utf-8-sig"))
+        return parse_json(read_text(path))
     except ValueError as error:
         raise DataError(f"{os.fspath(path)} is not valid JSON: {error}.") from error
 

@@ -363,9 +363,9 @@ def test_estimators_hand_it_on(source, tmp_path):
         data_norm=2.0, classes=[-1.0, 1.0], solver="dp-gd", random_state=1,
         solver_options={"iterations": 3},
     )  # fmt: skip
-    coef = model.fit(source, checkpoint=tmp_path / "two").coef_
+    coef = model.fit(source, checkpoint=tmp_path / "two.gz").coef_
     source.watch = lambda rows: pytest.fail("the rows were read again")
-    np.testing.assert_array_equal(model.fit(source, checkpoint=tmp_path / "two").coef_, coef)
+    np.testing.assert_array_equal(model.fit(source, checkpoint=tmp_path / "two.gz").coef_, coef)
     source.watch = None
     more = LogisticRegression(
         data_norm=2.0, classes=[-1.0, 0.0, 1.0], solver="dp-gd", random_state=1,

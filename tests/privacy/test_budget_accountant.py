@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast import Budget, BudgetAccountant, BudgetExceeded, Ledger, LogisticRegression
-from dpfast._files import checksum
+from dpfast._files import checksum, read_text
 from dpfast.errors import BudgetFileError, UnsupportedEvent
 from dpfast.mechanisms.gaussian import Gaussian
 from dpfast.privacy import (
@@ -218,21 +218,22 @@ def test_threads_cannot_overspend_together(path):
     assert len(refused) == 8
 
 
-def test_the_file_survives_and_is_a_ledger(tmp_path):
-    path = tmp_path / "budget.json"
+@pytest.mark.parametrize("name", ["budget.json", "budget.json.gz"])
+def test_the_file_survives_and_is_a_ledger(tmp_path, name):
+    path = tmp_path / name
     budget = Budget(1.0, 1e-6)
     event = GaussianEvent(sensitivity=0.05, stddev=1.0 / 3.0, dimension=2, **COMMON)
     BudgetAccountant(budget, path).charge([event])
     again = BudgetAccountant(budget, path)
     assert again.events == (event,)
-    assert Ledger.from_json(path.read_text()).events == (event,)
-    assert json.loads(again.to_json()) == json.loads(path.read_text())
+    assert Ledger.from_json(read_text(path)).events == (event,)
+    assert json.loads(again.to_json()) == json.loads(read_text(path))
     # Two objects on one file see each other's charges.
     other = BudgetAccountant(budget, os.path.relpath(path))
     small = GaussianEvent(sensitivity=0.01, stddev=1.0, dimension=2, **COMMON)
     other.charge([small])
     assert again.events == (event, small)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["budget.json", "budget.json.lock"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [name, f"{name}.lock"]
 
 
 @pytest.mark.parametrize(

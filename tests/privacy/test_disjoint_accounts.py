@@ -269,6 +269,23 @@ class TestFiles:
         with pytest.raises(ValueError, match="were begun with"):
             BudgetAccountant(WHOLE, path).disjoint("months", Budget(mu=0.1))
 
+    @pytest.mark.parametrize("key", [None, b"0123456789abcdef"])
+    def test_a_part_keeps_its_neighbors_whoever_opens_its_file(self, tmp_path, key):
+        path, part = tmp_path / "year.json", tmp_path / "year.json.months.jan"
+        account = BudgetAccountant(WHOLE, path, key=key)
+        account.disjoint("months", PART)["jan"]
+        with BudgetAccountant(PART, part, "gdp", key=key):
+            with pytest.raises(ValueError, match="must be 'replace_one', for which the parts"):
+                spend(0.1, "add_or_remove_one")
+            spend(0.1)
+
+    def test_what_was_spent_before_is_between_the_same_neighbors(self, tmp_path):
+        with BudgetAccountant(PART, tmp_path / "year.json.months.jan", "gdp"):
+            spend(0.1, "add_or_remove_one")
+        parts = BudgetAccountant(WHOLE, tmp_path / "year.json").disjoint("months", PART)
+        with pytest.raises(ValueError, match="must be 'replace_one', for which the parts"):
+            parts["jan"]
+
     def test_in_another_process(self, tmp_path):
         """A part that a child process opens is charged, and the parent's open account is not."""
         path = tmp_path / "year.json"

@@ -146,6 +146,11 @@ def test_what_is_missing_is_missed(name):
     assert not check(record, LEDGER)
 
 
+def test_the_account_of_a_part_is_a_valid_ledger():
+    account = BudgetAccountant(Budget(mu=1.0)).disjoint("months", Budget(mu=0.5))["jan"]
+    assert check(json.loads(account.to_json()), LEDGER)
+
+
 @pytest.mark.parametrize("settings", [{}, {"adaptive": False}, {"key": bytes(16)}], ids=str)
 @pytest.mark.parametrize("share", [0.1, 1.0], ids=["part of it", "all of it"])
 def test_every_account_is_a_valid_ledger(settings, share, tmp_path):

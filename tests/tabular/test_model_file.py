@@ -122,7 +122,9 @@ class TestStoredModel:
 
 
 class TestFile:
-    def test_round_trip_is_exact(self, path):
+    @pytest.mark.parametrize("ending", ["", ".gz"])
+    def test_round_trip_is_exact(self, path, ending):
+        path = path.with_name(path.name + ending)
         write_model(path, model())
         loaded = read_model(path)
         np.testing.assert_array_equal(loaded.coef, model().coef)

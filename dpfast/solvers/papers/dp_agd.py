@@ -126,9 +126,6 @@ def plan(
 
     Parameters
     ----------
-    shape : ProblemShape
-    budget : Budget
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
     accountant : {"auto", "zcdp"}, default="auto"
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss.  None takes that of `shape`; "auto" is none at all: the step sizes
@@ -180,11 +177,6 @@ def plan(
     Plan
         Its events stand for a run in which every gradient leads to a step; with `batch`, each
         stands for a round over all blocks.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range.
     """
     check_choice(
         "accountant",
@@ -349,11 +341,6 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         Its history holds, for every choice of a step: the norm of the noisy mean gradient (with the
         ridge), its price in ρ so far, the largest candidate, the chosen step size, and the share of
         the budget that is used.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford the first gradient and choice; no data is touched.
     """
     first = plan.settings.accesses
     if not curator.can_afford(first.gradient, first.choice):

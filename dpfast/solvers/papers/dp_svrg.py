@@ -90,12 +90,6 @@ def plan(
 
     Parameters
     ----------
-    shape : ProblemShape
-    budget : Budget
-        (epsilon, delta).
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
-        The accountant of the ledger that will be charged.
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss; None and "auto" take that of `shape`, or none.
     batch : int, "auto" or "full", default="auto"
@@ -116,16 +110,6 @@ def plan(
         Guess of the norm of the best weights, for the defaults; None is 6 over the row norm.
     noise : {"auto", "discrete", "gaussian"}
         Of the differences; see :mod:`dpfast.fused.epochs`.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, the loss is not smooth, or sampling and relation do not go
-        together.
     """
     if not math.isfinite(shape.loss.smoothness):
         raise ValueError(f"loss must be smooth for {NAME}; got {shape.loss.name!r}.")
@@ -238,13 +222,7 @@ def _least_noisy(
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
-    """Snapshot, steps, snapshot, ...: each paid for before it looks.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford an access; its data is not touched.
-    """
+    """Snapshot, steps, snapshot, ...: each paid for before it looks."""
     settings, n = plan.settings, plan.shape.n_samples
     state = State(np.zeros(plan.shape.dim))
     for part in settings.differences:

@@ -68,9 +68,6 @@ def plan(
     shape : ProblemShape or GeneralShape
     budget : Budget
         Its delta is not used.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
-        The accountant of the ledger that will be charged.
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none.  "auto"
         minimizes the bound ``(α/2) minimizer_norm² + d/s`` among those that need at most some
@@ -80,16 +77,6 @@ def plan(
         objective, which declares a bound, it must be None, as must `alpha`.
     max_trials : float, default=1e6
         Estimated proposals from which on a given alpha, or an objective, is refused.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, the loss is not one of classification, convex and smooth,
-        an objective lacks a constant, or a sample would take too long.
     """
     check_shape(shape, NAME)
     epsilon = budget_epsilon(budget)
@@ -113,13 +100,7 @@ def plan(
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
-    """Ask for a sample: proposals are drawn until one is accepted.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford the sample; no data is touched.
-    """
+    """Ask for a sample: proposals are drawn until one is accepted."""
     return Outcome(curator.release(plan.settings.ball))
 
 

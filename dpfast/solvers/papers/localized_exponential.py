@@ -70,10 +70,6 @@ def plan(
     share : float, default=0.5
         Part of epsilon for the first release.
 
-    Returns
-    -------
-    Plan
-
     Raises
     ------
     TypeError, ValueError
@@ -133,8 +129,6 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
 
     Raises
     ------
-    BudgetExceeded
-        If the ledger cannot afford both; no data is touched.
     CertificateNotReached
         See :class:`~dpfast.queries.CertifiedMinimizer`.
     """

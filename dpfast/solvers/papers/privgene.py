@@ -75,13 +75,9 @@ def plan(
 
     Parameters
     ----------
-    shape : ProblemShape
     budget : Budget
         Cut evenly over the ``generations * parents + 1`` choices; with a delta by zCDP if that is
         cheaper.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
-        The accountant of the ledger that will be charged.
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss.  None and "auto" take that of `shape`, or none at all.
     generations : int, default=15
@@ -96,14 +92,8 @@ def plan(
     radius : float or None, default=None
         Bound of the norm of all candidates; None is 6 over the row norm.
 
-    Returns
-    -------
-    Plan
-
     Raises
     ------
-    TypeError, ValueError
-        If an argument is out of range.
     GridOverflow
         If the budget of a choice is too small.
     """
@@ -152,13 +142,7 @@ def plan(
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
-    """Breed `generations` generations, then choose.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford a choice; no data is touched for it.
-    """
+    """Breed `generations` generations, then choose."""
     settings, rng = plan.settings, curator.public_rng
     size, radius = settings.population, settings.radius
 

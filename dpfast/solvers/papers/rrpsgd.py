@@ -88,12 +88,7 @@ def plan(
 
     Parameters
     ----------
-    shape : ProblemShape
-    budget : Budget
-        (epsilon, delta).
     neighboring_relation : {"replace_one"}
-    accountant : str, default="auto"
-        The accountant of the ledger that will be charged.
     alpha : float, "auto" or None, default=None
         Ridge of the mean loss; None and "auto" take that of `shape`, or none.
     steps : int or "auto", default="auto"
@@ -111,15 +106,6 @@ def plan(
         "tight" is the least noise that the accountant admits.  "paper" is that of Theorem 4, for
         epsilon up to 1.  The ledger is charged what the accountant finds either way: with "paper"
         that is less than the budget, and the report says how much.
-
-    Returns
-    -------
-    Plan
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range, or the loss is not smooth or has no bounded slope.
     """
     check_choice("schedule", schedule, tuple(SCHEDULES))
     check_choice("calibration", calibration, ("tight", "paper"))
@@ -203,13 +189,7 @@ def _paper_steps(
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
-    """Draw how many of the steps are taken, pay for all of them, and take these.
-
-    Raises
-    ------
-    BudgetExceeded
-        If the ledger cannot afford the steps; no data is touched.
-    """
+    """Draw how many of the steps are taken, pay for all of them, and take these."""
     settings, alpha = plan.settings, plan.shape.alpha or 0.0
     smoothness = plan.shape.smoothness + alpha
     rounds = draw_rounds(
