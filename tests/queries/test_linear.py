@@ -219,9 +219,9 @@ def test_float32_is_used_where_its_error_is_small_and_no_further(monkeypatch):
 @pytest.mark.parametrize("norm", [1.0, 1e-12])
 @pytest.mark.parametrize("narrow", [1.0, 3e4])
 def test_sparse_rows_far_too_long_are_as_long_as_dense_ones(norm, narrow):
-    """Squares of their entries were beyond float64, which ended a fit, or those of their scales were
+    """Squares of entries were beyond float64, and ended a fit, or those of scales too small for it.
 
-    too small for it, and the row was missing from some of what it is put together of.
+    Then the row was missing from some of what the matrix is put together of.
     """
     X = np.array([[1e150, 1e150], [0.3 * norm, 0.0], [0.0, 1e-3 * norm]])
     found = []
