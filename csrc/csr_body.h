@@ -97,10 +97,10 @@ DPFAST_INLINE void outer_rows(int index_type, int value_type, ptrdiff_t m, const
         for (k = offset[i]; k < offset[i + 1]; k++) {
             double *row = out + dpfast_index_at(indices, index_type, k) * dim;
             const double value = value_at(values, value_type, k);
-            const double factor = s[i] * (scale * value) * scale;
+            const double factor = s[i] * (scale * value);
             for (l = k; l < offset[i + 1]; l++) {
                 row[dpfast_index_at(indices, index_type, l)] +=
-                    factor * value_at(values, value_type, l);
+                    factor * (scale * value_at(values, value_type, l));
             }
             if (cross != NULL) {
                 row[dim - 1] += cross[i] * value;

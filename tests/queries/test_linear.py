@@ -216,7 +216,7 @@ def test_float32_is_used_where_its_error_is_small_and_no_further(monkeypatch):
         np.testing.assert_allclose(found, exact, rtol=0.01)
 
 
-@pytest.mark.parametrize("norm", [1.0, 1e-12])
+@pytest.mark.parametrize("norm", [1.0, 1e-12, 1e-90])
 @pytest.mark.parametrize("narrow", [1.0, 3e4])
 def test_sparse_rows_far_too_long_are_as_long_as_dense_ones(norm, narrow):
     """Squares of entries were beyond float64, and ended a fit, or those of scales too small for it.
