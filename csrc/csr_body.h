@@ -80,22 +80,27 @@ DPFAST_INLINE void scatter_rows(int index_type, int value_type, ptrdiff_t m,
     }
 }
 
-/* Upper triangle of out += sum_i s_i x_i x_i^T over m rows; unless cross is NULL, the last column
- * of out += sum_i cross_i x_i.  Columns increase within a row, which keeps this in the triangle. */
+/* Upper triangle of out += sum_i s_i x_i x_i^T over m rows, each times its scale, row_scale that of
+ * the first; unless cross is NULL, the last column of out += sum_i cross_i x_i.  Columns increase
+ * within a row, which keeps this in the triangle.  The square of a scale may be no normal number. */
 DPFAST_INLINE void outer_rows(int index_type, int value_type, ptrdiff_t m, const ptrdiff_t *offset,
                               const void *DPFAST_RESTRICT indices,
-                              const void *DPFAST_RESTRICT values, const double *DPFAST_RESTRICT s,
+                              const void *DPFAST_RESTRICT values,
+                              const double *DPFAST_RESTRICT row_scale,
+                              const double *DPFAST_RESTRICT s,
                               const double *DPFAST_RESTRICT cross, ptrdiff_t dim,
                               double *DPFAST_RESTRICT out)
 {
     ptrdiff_t i, k, l;
     for (i = 0; i < m; i++) {
+        const double scale = row_scale != NULL ? row_scale[i] : 1.0;
         for (k = offset[i]; k < offset[i + 1]; k++) {
             double *row = out + dpfast_index_at(indices, index_type, k) * dim;
-            const double value = value_at(values, value_type, k), factor = s[i] * value;
+            const double value = value_at(values, value_type, k);
+            const double factor = s[i] * (scale * value);
             for (l = k; l < offset[i + 1]; l++) {
                 row[dpfast_index_at(indices, index_type, l)] +=
-                    factor * value_at(values, value_type, l);
+                    factor * (scale * value_at(values, value_type, l));
             }
             if (cross != NULL) {
                 row[dim - 1] += cross[i] * value;
@@ -104,7 +109,8 @@ DPFAST_INLINE void outer_rows(int index_type, int value_type, ptrdiff_t m, const
     }
 }
 
-/* z_i = x~_i^T A x~_i over m rows, row_scale that of the first; A has dim rows and columns. */
+/* z_i = x~_i^T A x~_i over m rows, row_scale that of the first; A has dim rows and columns.  Entries
+ * are scaled first: those of rows far too long have squares that are beyond all numbers. */
 DPFAST_INLINE void form_rows(int index_type, int value_type, ptrdiff_t m, const ptrdiff_t *offset,
                              const void *DPFAST_RESTRICT indices,
                              const void *DPFAST_RESTRICT values,
@@ -119,16 +125,16 @@ DPFAST_INLINE void form_rows(int index_type, int value_type, ptrdiff_t m, const 
         for (k = offset[i]; k < offset[i + 1]; k++) {
             const int64_t column = dpfast_index_at(indices, index_type, k);
             const double *row = a + column * dim;
-            const double value = value_at(values, value_type, k);
+            const double value = scale * value_at(values, value_type, k);
             /* Columns increase within a row, which keeps this in the triangle. */
             const double rest =
-                dot_row(index_type, value_type, k + 1, offset[i + 1], indices, values, row);
+                scale * dot_row(index_type, value_type, k + 1, offset[i + 1], indices, values, row);
             square += value * (row[column] * value + 2.0 * rest);
             cross += value * row[dim - 1];
         }
-        z[i] = scale * (scale * square);
+        z[i] = square;
         if (intercept != 0.0) {
-            z[i] += intercept * (2.0 * scale * cross + intercept * a[dim * dim - 1]);
+            z[i] += intercept * (2.0 * cross + intercept * a[dim * dim - 1]);
         }
     }
 }
@@ -139,7 +145,8 @@ typedef struct inner_loops {
     void (*scatter)(ptrdiff_t m, const ptrdiff_t *offset, const void *indices, const void *values,
                     const double *s, double *gradient);
     void (*outer)(ptrdiff_t m, const ptrdiff_t *offset, const void *indices, const void *values,
-                  const double *s, const double *cross, ptrdiff_t dim, double *out);
+                  const double *row_scale, const double *s, const double *cross, ptrdiff_t dim,
+                  double *out);
     void (*form)(ptrdiff_t m, const ptrdiff_t *offset, const void *indices, const void *values,
                  const double *row_scale, double intercept, ptrdiff_t dim, const double *a,
                  double *z);
@@ -157,10 +164,11 @@ typedef struct inner_loops {
         scatter_rows(index_type, value_type, m, offset, indices, values, s, gradient);             \
     }                                                                                              \
     static void outer_##name(ptrdiff_t m, const ptrdiff_t *offset, const void *indices,            \
-                             const void *values, const double *s, const double *cross,             \
-                             ptrdiff_t dim, double *out)                                           \
+                             const void *values, const double *row_scale, const double *s,         \
+                             const double *cross, ptrdiff_t dim, double *out)                      \
     {                                                                                              \
-        outer_rows(index_type, value_type, m, offset, indices, values, s, cross, dim, out);        \
+        outer_rows(index_type, value_type, m, offset, indices, values, row_scale, s, cross, dim,   \
+                   out);                                                                           \
     }                                                                                              \
     static void form_##name(ptrdiff_t m, const ptrdiff_t *offset, const void *indices,             \
                             const void *values, const double *row_scale, double intercept,         \
@@ -329,9 +337,9 @@ static void add_hessian(const dpfast_csr *rows, const dpfast_loss *loss, const d
         for (i = 0; i < m; i++) {
             const double scale = rows->row_scale != NULL ? rows->row_scale[start + i] : 1.0;
             cross[i] = s[i] * scale * rows->intercept;
-            s[i] *= scale * scale;
         }
-        loops->outer(m, offset, rows->indices, rows->values, s,
+        loops->outer(m, offset, rows->indices, rows->values,
+                     rows->row_scale != NULL ? rows->row_scale + start : NULL, s,
                      rows->intercept != 0.0 ? cross : NULL, dim, out);
     }
     if (rows->intercept != 0.0) {

@@ -4,8 +4,9 @@ Dense float64 and float32 arrays with contiguous rows (C order, slices of rows o
 columns, read-only, memory-mapped) are used in place.  Any other dense array (Fortran order, steps
 between columns, integers, half precision, foreign byte order) is converted one chunk at a time,
 never as a whole.  Sparse CSR is used in place, with a fast path where every stored value is 1;
-other sparse formats are converted once, with a warning that says what the copy costs.  Rows in
-codes are written out as CSR one chunk at a time.  Arithmetic is float64 throughout.
+other sparse formats are converted once, with a warning, and silently where columns are not sorted
+within each row, since one row decides that.  Rows in codes are written out as CSR one chunk at a
+time.  Arithmetic is float64 throughout.
 """
 
 from __future__ import annotations
@@ -208,7 +209,6 @@ def _sparse_rows(matrix: Any, target: Vector, intercept: float) -> NativeRows:
         reason = reason or f"its values are {matrix.dtype}, not float64 or float32"
         matrix = matrix.astype(np.float64)
     if not matrix.has_canonical_format:
-        reason = reason or "its columns are not sorted or not unique within each row"
         matrix = matrix.copy() if matrix is original else matrix
         matrix.sum_duplicates()
     try:
@@ -221,7 +221,8 @@ def _sparse_rows(matrix: Any, target: Vector, intercept: float) -> NativeRows:
             "by a rule fixed without looking at the data."
         ) from error
     if reason:
-        warn(f"X was copied, which took {kernel.nbytes / 1e6:.0f} MB: {reason}.", ConversionWarning)
+        # How many bytes that took, the rows alone know.
+        warn(f"X was copied: {reason}.", ConversionWarning)
     return NativeRows(kernel, kernel.nbytes, matrix)
 
 

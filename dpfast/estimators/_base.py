@@ -535,7 +535,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if constant:
             intercept = weights[:, d] * constant * targets.unit + targets.center
         return {
-            "_noise": WeightNoise.of(plan),
+            "_noise": WeightNoise.of(plan, float(outcomes[0].unit)),
             "_constant_column": constant,
             "_targets": targets,
             "_covariance": outcomes[0].covariance if len(outcomes) == 1 else None,

@@ -13,7 +13,9 @@ within ``q + r`` of ``w*_j`` with the wanted probability, q the quantile of ``|z
 non-decreasing and Lipschitz, ``∇J(w(b)) - ∇J(w*) = H (w(b) - w*)`` with ``H = Σ h_i x̃_i x̃_iᵀ + Λ``,
 ``h_i >= 0``.  So ``w* - w(b) = M b`` with ``0 <= M <= 1/Λ`` as symmetric matrices, that is
 ``M = (1 + S)/(2Λ)`` with ``‖S‖ <= 1``, and ``|(M b)_j| <= (|b_j| + ‖b‖)/(2Λ)``, whatever the data.
-The curvature of the data would make it smaller; nobody has paid for knowing it.
+The curvature of the data would make it smaller; nobody has paid for knowing it.  Where the range of
+the targets was learned, all of this is in units of it, and ``w*`` is what the fit would have been
+with the same range.
 
 Solvers project ``w`` on a public ball that holds ``w*``.  Where that has happened, the interval is
 the ball's; that can only raise the coverage.
@@ -92,47 +94,58 @@ class WeightNoise:
     Attributes
     ----------
     events : tuple of Event
-        Those of one fit, as planned.
+        Those of one fit that put noise on the weights, as planned.
     slack : float
         Bound of the distance that the optimizer left.
     reach : float
         No weights without noise are longer than this.
     ball : float
         Radius of the ball on which the weights were projected.
+    unit : float
+        Of the weights, in which the noise and the slack are.
     """
 
     events: tuple[Event, ...]
     slack: float
     reach: float
     ball: float
+    unit: float = 1.0
 
     @classmethod
-    def of(cls, plan: Plan[Any]) -> WeightNoise | None:
-        """Return the noise that a plan puts on the weights; None if it is not known."""
+    def of(cls, plan: Plan[Any], unit: float = 1.0) -> WeightNoise | None:
+        """Return the noise that a plan puts on the weights, in a unit; None if it is not known."""
         shape = plan.shape
         if not (isinstance(plan, Plan) and isinstance(shape, ProblemShape)) or shape.alpha is None:
             return None
+        events: tuple[Event, ...]
         erm, ball = True, math.inf
         if isinstance(plan.settings, output_perturbation.Settings):
             settings = plan.settings
             if settings.gradient_tolerance is None:
                 return None  # a last iterate
             slack = settings.gradient_tolerance / shape.alpha
-            erm, ball = settings.objective == "erm", settings.radius
+            erm, ball, events = settings.objective == "erm", settings.radius, plan.events
         elif isinstance(plan.settings, objective_perturbation.Settings):
             # The second release is declared for two points that are this far from the exact ones.
             slack = 0.5 * plan.settings.access.output.charged_sensitivity
+            events = plan.settings.access.events()
+            # In units that were learned, weights are as far away as the targets are.
+            erm = plan.settings.target_range is None
         else:
             return None
         return cls(
-            events=plan.events,
+            events=events,
             slack=slack,
             reach=shape.minimizer_norm(shape.alpha) if erm else math.inf,
             ball=ball,
+            unit=unit,
         )
 
     def half_width(self, confidence_level: float) -> float:
-        """Return what the distance of one weight exceeds with probability 1 - level at most."""
+        """Return what the distance of one weight exceeds with probability 1 - level at most.
+
+        In the unit.
+        """
         output = self.events[-1]
         assert isinstance(output, QueryEvent)
         if len(self.events) == 1 and isinstance(output, GaussianEvent):
@@ -155,7 +168,7 @@ class WeightNoise:
 
     def interval(self, w: Vector, confidence_level: float) -> tuple[Vector, Vector]:
         """Ends for each entry of released weights."""
-        width = self.half_width(confidence_level)
+        width = self.unit * self.half_width(confidence_level)
         if np.linalg.norm(w) >= self.ball * (1.0 - 1e-12):
             width = math.inf
         return np.maximum(w - width, -self.reach), np.minimum(w + width, self.reach)

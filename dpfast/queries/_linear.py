@@ -41,6 +41,8 @@ _FLOAT32_UNIT, _FLOAT32_COLUMNS = 2.0**-24, 100
 _FLOAT32_SHARE, _FORM_SHARE = 2.0**-7, 2.0**-16
 # Shifts of sparse rows, in units of the radius, up to which what cancels is of no account.
 _SHORT_SHIFT = 8.0
+# Entries of a product of a transform with itself that entries of 1e150 have finite products with.
+_LARGEST_FORM = 1e140
 
 
 @dataclass(frozen=True)
@@ -439,7 +441,8 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     of_float32 = (dim + 16) * _FLOAT32_UNIT * reach
     wide = not problem.sparse and problem.shape.unit == "row" and dim >= _FLOAT32_COLUMNS
     measure: Callable[[Any, int, int], Vector]
-    if problem.sparse and of_forms <= _FORM_SHARE * dim:
+    finite = dim * float(np.max(np.abs(transform))) ** 2 <= _LARGEST_FORM
+    if problem.sparse and finite and of_forms <= _FORM_SHARE * dim:
         measure = partial(_by_forms, matrix=_squared(transform), error=of_forms)
     elif wide and (columns := scaled(problem.shape, transform)) is not None:
         measure = partial(_by_columns, columns=columns, reach=reach)

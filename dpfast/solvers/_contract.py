@@ -124,12 +124,15 @@ class Outcome:
         What the releases tell of settings that might be better; covered by the ledger, too.
     covariance : ndarray of shape (dim, dim) or None
         Of the noise in `w`, roughly, as far as public quantities and the releases tell it.
+    unit : float
+        Of `w`, in which the plan states its noise: 1, or what the releases told it to be.
     """
 
     w: Vector
     history: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     covariance: NDArray[np.float64] | None = None
+    unit: float = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "history", MappingProxyType(dict(self.history)))

@@ -401,6 +401,7 @@ def carry_out(
 def _kept(outcome: Outcome) -> dict[str, Any]:
     """What a checkpoint keeps of an outcome."""
     kept: dict[str, Any] = {"w": outcome.w, "history": outcome.history}
+    kept["unit"] = np.array(outcome.unit)
     return kept if outcome.covariance is None else kept | {"covariance": outcome.covariance}
 
 

@@ -51,6 +51,8 @@ _ROWS_SEEN, _LEAST, _MOST = 20.0 * SEEN * math.sqrt(8.5), 0.01, 0.1
 _ALL_SEEN, _MOST_FOR_FEW, _HOPELESS = 7.5, 0.5, 7.0
 # Rows weigh less than they may if their counts are so many deviations fewer.
 _LIGHTER = 4.0
+# Of the declared range: what is narrower is narrowed no further, lest its ends be one number.
+_NARROWEST = 2.0**-40
 # All rows in units of a count's noise: with fewer, targets are not found in bounds far too wide.
 _LEAST_SEEN = 6.0
 
@@ -154,7 +156,7 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
         trust = 1.0 if right else 1.0 / (1.0 + (_LEAST_SEEN / float(rows[0])) ** 2)
         apart = _start(shares, counts, rows, target.quantile) / _BINS - 0.5
         start = 0.5 * (low + high) + trust * (high - low) * apart
-        if not right:
+        if not right and high - low > _NARROWEST * target.bound:
             first, last = ends(shares, counts, target.tail * row)
             if not target.centered:
                 first = np.minimum(first, _BINS - last)

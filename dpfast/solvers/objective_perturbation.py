@@ -190,7 +190,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     w = half * curator.release(access, place.center, half)
     if place.center != 0.0:
         w[-1] += place.center / plan.shape.intercept
-    return Outcome(w)
+    return Outcome(w, unit=half)
 
 
 def excess_risk_bound(

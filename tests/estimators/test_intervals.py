@@ -107,6 +107,30 @@ def test_the_coefficients_without_noise_are_in_the_intervals(
         assert np.any(np.abs(model.coef_ - exact.coef_) > 0.05 * (ci.high - model.coef_))
 
 
+def test_ranges_that_are_learned_are_what_the_noise_is_in_units_of(monkeypatch):
+    """Intervals were of the second noise alone, thousands of times too narrow, in other units."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (2000, 3))
+    data = X, X[:, 0] + 0.1 * rng.normal(size=2000)
+    settings = {"solver": "auto", "data_norm": 1.0, "epsilon": 4.0, "delta": 0.0, "random_state": 0}
+    settings |= {"target_bounds": (-100.0, 300.0), "alpha": 1.0}
+    model = fitted(data, HuberRegressor, **settings)
+    with monkeypatch.context() as patch:  # the range is the same
+        patch.setattr(SecureGenerator, "l2_laplace", lambda self, d, scale: np.zeros(d))
+        exact = fitted(data, HuberRegressor, **settings)
+    for level, held in ((0.999, True), (1e-4, False)):
+        ci = model.noise_interval(level)
+        inside = (ci.low < exact.coef_) & (exact.coef_ < ci.high)
+        assert np.all(inside) if held else not np.any(inside)
+    unit = model.noise_interval(0.9)
+    known = fitted(data, HuberRegressor, **settings, solver_options={"target_rounds": 0})
+    # Half of the declared bounds is 200, of the range some ten.
+    widths = [(each.high - each.low)[0] for each in (unit, known.noise_interval(0.9))]
+    assert 0.002 < widths[0] / widths[1] < 0.2
+    coefficients = model.coef_ - exact.coef_
+    assert np.abs(coefficients).max() > 1e-3 * widths[0]
+
+
 def test_three_classes(monkeypatch, classification):
     X, y = classification
     data = X, np.where(X[:, 0] > 0.5, 2.0, y)

@@ -214,3 +214,25 @@ def test_float32_is_used_where_its_error_is_small_and_no_further(monkeypatch):
         assert bool(used) is expected
         assert np.all(found >= exact * (1 - 1e-12))
         np.testing.assert_allclose(found, exact, rtol=0.01)
+
+
+@pytest.mark.parametrize("norm", [1.0, 1e-12, 1e-90])
+@pytest.mark.parametrize("narrow", [1.0, 3e4])
+def test_sparse_rows_far_too_long_are_as_long_as_dense_ones(norm, narrow):
+    """Squares of entries were beyond float64, and ended a fit, or those of scales too small for it.
+
+    Then the row was missing from some of what the matrix is put together of.
+    """
+    X = np.array([[1e150, 1e150], [0.3 * norm, 0.0], [0.0, 1e-3 * norm]])
+    found = []
+    for rows in (X, scipy.sparse.csr_array(X)):
+        problem = Problem(rows, np.ones(3), data_norm=norm)
+        shape, scale = problem.shape, np.array([norm, norm / narrow])
+        transform = column_transform(shape, 0.2 * scale, scale)
+        query = Gram(shape, 1.5, limit=1e10)
+        reach = reach_of(shape, transform)
+        measured = lengths(problem, transform=transform, reach=reach, least=0.0)
+        found.append((measured, query.evaluate(problem, transform)))
+    (dense, gram), (sparse, stored) = found
+    np.testing.assert_allclose(sparse, dense, rtol=1e-4)
+    np.testing.assert_allclose(stored, gram, rtol=1e-6, atol=1e-6)

@@ -252,3 +252,14 @@ def test_a_descent_begins_within_the_range():
         curator = Curator(problem, Ledger(settled.budget), SecureGenerator(seed))
         place = learn_range(settled.settings.target_range, curator)
         assert abs(place.start - place.center) <= place.half * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("budget", [Budget(20.0), Budget(20.0, 1e-6)])
+def test_many_rounds_do_not_narrow_it_to_nothing(budget):
+    """Its ends became one number, and the fit failed when most of the budget was spent."""
+    problem = Problem(np.zeros((9000, 1)), np.full(9000, 0.3), "huber", data_norm=1.0)
+    solver = "objective-perturbation" if budget.delta == 0.0 else "dp-whitened-gd"
+    settled = plan(problem, solver, budget, target_rounds=40)
+    curator = Curator(problem, Ledger(settled.budget), SecureGenerator(0))
+    center, half, _ = learn_range(settled.settings.target_range, curator)
+    assert abs(center - 0.3) < 2.0 * half < 1e-9
