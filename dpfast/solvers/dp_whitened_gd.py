@@ -13,7 +13,8 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
 
 Targets that are numbers may be far narrower than their declared bounds: a run learns their range
 first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`); if a mean is asked for,
-of a range as wide as counts of the tails are worth (`dpfast/solvers/_target_tails.py`).  Losses
+of a range as wide as counts of the tails are worth (`dpfast/solvers/_target_tails.py`).  A
+quantile's intercept is settled in the end (`dpfast/solvers/_quantile_level.py`).  Losses
 with a log link come with no scale of their slopes, either: a run learns mean and spread of the
 targets first, and corrects intercept and length of the weights in the end
 (`dpfast/solvers/_log_link.py`).
@@ -68,6 +69,7 @@ from dpfast.solvers import (
     _column_ranges,
     _groups,
     _log_link,
+    _quantile_level,
     _seconds,
     _target_range,
     _target_tails,
@@ -281,7 +283,8 @@ def plan(
     )  # fmt: skip
     counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
     for_tails = _target_tails.share(rows) if counts_tails else 0.0
-    left = _left(options, slopes.share + for_ranges + for_tails)
+    for_level = _quantile_level.share(shape, rows) if target_rounds > 0 else 0.0
+    left = _left(options, slopes.share + for_ranges + for_tails + for_level)
 
     target_range = slopes.learned.get("target_range")
     settings = Settings(
@@ -300,6 +303,9 @@ def plan(
         narrowing=narrowing,
         width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
     )
+    if for_level > 0.0:
+        level = _quantile_level.planned(shape, for_level, release)
+        settings = replace(settings, level=level)
     if for_tails > 0.0:
         by_noise = _excess_by_noise(settings, shape)
         tails = _target_tails.planned(shape, for_tails, release, options["clip"], by_noise)
@@ -508,6 +514,8 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
     if learning.correlation is not None:
         first.append((learning.correlation, learning.correlation_rounds))
     last = [] if link is None else [link.last]
+    if settings.level is not None:
+        last.append((settings.level.slopes, _quantile_level.ROUNDS))
     return (*first, (settings.gradient, settings.iterations), *last)
 
 
@@ -537,6 +545,7 @@ def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
         + _seconds.whitening(shape, settings.rounds, len(correlations))
         + sum(_seconds.release(mechanism.dimension) for mechanism in releases)
         + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim))
+        + (_quantile_level.ROUNDS if settings.level else 0) * _seconds.gradient(shape)
     )
     return {
         "excess_loss_by_noise": by_noise,
@@ -584,6 +593,9 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         )
     else:
         w = unit * coordinates.weights(v, noise)
+        if settings.level is not None:
+            size = unit * settings.narrowing
+            w = _quantile_level.settled(w, settings.level, shape, curator, unit, size)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM and link is None:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)

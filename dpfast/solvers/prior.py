@@ -23,6 +23,7 @@ from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, entry_bound, learn
 from dpfast.solvers._normal_rows import mean_bends
+from dpfast.solvers._quantile_level import settled
 from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings
 from dpfast.solvers._whitened_rules import automatic_settings, rows_per_weight
 from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
@@ -236,13 +237,16 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         before = gradient
         belief, factor = belief.told(gradient, deviation, cut_bends, steep, cautious)
         wider *= factor
+    weights = unit * (transform @ belief.mean)
+    if descent.level is not None:
+        weights = settled(weights, descent.level, shape, curator, unit, unit * descent.narrowing)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         # Minimizers of so many rows of one population differ, too.
         rest = np.linalg.inv(bends(belief.mean, cut=1.0, consistent=False)) / shape.n_samples
         covariance = unit**2 * transform @ (belief.covariance + rest) @ transform.T
     return Outcome(
-        unit * (transform @ belief.mean),
+        weights,
         {"wider": np.array(wider), "gradient_norm": norms},
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
         covariance,

@@ -41,6 +41,7 @@ from dpfast.queries import (
     LineSearchLosses,
     LongRows,
     ProductSums,
+    QuantileSlopes,
     RankScores,
     RelativeGradient,
     ResidualSizes,
@@ -454,6 +455,18 @@ def group_cases() -> list[Case]:
         ]
         cases.append(
             Case(
+                f"slopes along the constant, at most {most} rows",
+                lambda size, most=most: QuantileSlopes(group_shape(PINBALL, size, most)),
+                lambda query: [
+                    (w, size) for w in weights_of(query.shape.dim) for size in (1e-6, 9.0)
+                ],
+                persons(3, NUMBERS),
+                grouped(problem_of(PINBALL, max_rows_per_group=most), mixed),
+                both,
+            )
+        )
+        cases.append(
+            Case(
                 f"gradient of groups, residuals in other units, at most {most} rows",
                 lambda size, most=most: GroupGradient(group_shape(PINBALL, size, most), 60.0, 0.5),
                 lambda query: [
@@ -845,6 +858,17 @@ def _cases() -> list[Case]:
         )
         for norm in ("l2", "l1")
     ]
+    cases.append(
+        Case(
+            "slopes along the constant",
+            lambda size: QuantileSlopes(shape_of(PINBALL, size, 3)),
+            lambda query: [(w, size) for w in weights_of(query.shape.dim) for size in (1e-6, 9.0)],
+            ball(3, NUMBERS, count=3),
+            problem_of(PINBALL),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    )
     cases.append(
         Case(
             "tails of targets",
