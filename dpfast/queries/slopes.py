@@ -64,7 +64,7 @@ class QuantileSlopes(Query):
         return 1.0 if self.shape.several_rows else self.shape.record_weight
 
     def check_point(self, *point: Any) -> None:
-        """Refuse a width that is none.
+        """Refuse a width, or a number of rows, that is none.
 
         Raises
         ------
@@ -73,19 +73,22 @@ class QuantileSlopes(Query):
         super().check_point(*point)
         if not 0.0 < point[1] < math.inf:
             raise ValueError(f"the width's factor must be positive; got {point[1]}.")
+        if not 1.0 <= point[2] < math.inf:
+            raise ValueError(f"rows must be at least 1; got {point[2]}.")
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sum at w."""
-        w, size = point
+        w, size, rows = point
         width = (self.shape.loss.width or 0.0) * size
-        work = partial(_slopes, w=w, width=width, quantile=self.quantile)
+        work = partial(_slopes, w=w, width=width, quantile=self.quantile, rows=rows)
         return np.array([sum(prepared.map_blocks(work))])
 
 
-def _slopes(problem: RowAccess, w: Vector, width: float, quantile: float) -> float:
+def _slopes(problem: RowAccess, w: Vector, width: float, quantile: float, rows: float) -> float:
     """The sum over some rows."""
     with np.errstate(over="ignore"):
         beyond = 0.5 * (problem.margins(w) - problem.target) / max(width, 1e-300)
     slopes = np.clip(beyond + (0.5 - quantile), -quantile, 1.0 - quantile)
-    weight = problem.row_shares() if problem.shape.several_rows else problem.sample_weight
+    shares = problem.row_shares()
+    weight = problem.sample_weight if shares is None else np.minimum(shares, 1.0 / rows)
     return float(slopes.sum() if weight is None else weight @ slopes)

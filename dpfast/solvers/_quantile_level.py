@@ -17,6 +17,7 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import QuantileSlopes
 from dpfast.shape import ProblemShape
+from dpfast.solvers._groups import SizeLaw
 from dpfast.solvers._shares import Release
 
 ROUNDS, _SLOPES = 5, "slopes along the constant"
@@ -38,7 +39,7 @@ class QuantileLevel:
     ----------
     slopes : Gaussian
     rows : float
-        How many there are, by their weights at most.
+        How many there are, or groups of them, by their weights at most.
     """
 
     slopes: Gaussian
@@ -71,7 +72,13 @@ def planned(shape: ProblemShape, share: float, release: Release) -> QuantileLeve
 
 
 def settled(
-    w: Vector, level: QuantileLevel, shape: ProblemShape, curator: Curator, half: float, size: float
+    w: Vector,
+    level: QuantileLevel,
+    shape: ProblemShape,
+    curator: Curator,
+    half: float,
+    size: float,
+    sizes: SizeLaw | None = None,
 ) -> Vector:
     """The weights with an intercept that the slopes tell.
 
@@ -85,13 +92,19 @@ def settled(
         Half the width of the range that the targets are in.
     size : float
         Of the loss's corner, over what was declared.
+    sizes : SizeLaw or None, default=None
+        Of the groups.
     """
     q, rows, w = shape.loss.quantile or 0.5, level.rows, w.copy()
+    shared = 1.0
+    if sizes is not None:
+        shared, share = sizes.counted()
+        rows *= share
     start = float(w[-1])
     noise = _SURE * level.slopes.stddev / rows
     search = _Search(noise, _DENSE * q * (1.0 - q) / half, _FIRST * half)
     for _ in range(ROUNDS):
-        told = curator.release(level.slopes, w, size)
+        told = curator.release(level.slopes, w, size, shared)
         search.add(float(told[0]) / rows)
         w[-1] = start + search.at / shape.intercept
     return w

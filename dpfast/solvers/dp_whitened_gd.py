@@ -595,7 +595,8 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         w = unit * coordinates.weights(v, noise)
         if settings.level is not None:
             size = unit * settings.narrowing
-            w = _quantile_level.settled(w, settings.level, shape, curator, unit, size)
+            law = settings.groups.law if settings.groups is not None else None
+            w = _quantile_level.settled(w, settings.level, shape, curator, unit, size, law)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM and link is None:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)

@@ -404,6 +404,8 @@ def column_ranges(query: Any) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 _STEPS = np.linspace(0.0, 40.0, 9)
+#: Of corners, and how many rows of a group count less than one together.
+_WIDTHS = ((1e-6, 1.0), (9.0, 2.0))
 
 
 def _ridge_alone(query: Any, w: Any, direction: Any, steps: Any, n: int) -> np.ndarray:
@@ -458,7 +460,7 @@ def group_cases() -> list[Case]:
                 f"slopes along the constant, at most {most} rows",
                 lambda size, most=most: QuantileSlopes(group_shape(PINBALL, size, most)),
                 lambda query: [
-                    (w, size) for w in weights_of(query.shape.dim) for size in (1e-6, 9.0)
+                    (w, size, most) for w in weights_of(query.shape.dim) for size, most in _WIDTHS
                 ],
                 persons(3, NUMBERS),
                 grouped(problem_of(PINBALL, max_rows_per_group=most), mixed),
@@ -862,7 +864,9 @@ def _cases() -> list[Case]:
         Case(
             "slopes along the constant",
             lambda size: QuantileSlopes(shape_of(PINBALL, size, 3)),
-            lambda query: [(w, size) for w in weights_of(query.shape.dim) for size in (1e-6, 9.0)],
+            lambda query: [
+                (w, size, most) for w in weights_of(query.shape.dim) for size, most in _WIDTHS
+            ],
             ball(3, NUMBERS, count=3),
             problem_of(PINBALL),
             dict.fromkeys(RELATIONS, 0.99),

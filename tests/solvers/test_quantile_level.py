@@ -49,3 +49,16 @@ def test_a_search_does_not_move_for_noise():
     search = _Search(hidden=0.1, dense=1.0, most=0.25)
     search.add(0.09)
     assert search.at == 0.0
+
+
+def test_rows_of_a_person_count_alike():
+    # Persons of one row and of four: their own share below is not the rows'.
+    X, y = skewed(6000)
+    sizes = np.tile([1, 4], 1200)
+    who = np.repeat(np.arange(2400), sizes)
+    y = np.where(np.repeat(sizes, sizes) > 1, y + 2.0, y)
+    settings = {"data_norm": 5.0, "target_bounds": (0.0, 52.0), "random_state": 0}
+    model = QuantileRegressor(3.0, 1e-6, quantile=0.75, **settings).fit(X, y, groups=who)
+    below = y <= model.predict(X)
+    assert np.mean(below) == pytest.approx(0.75, abs=0.03)
+    assert np.mean(np.bincount(who, below) / sizes) > 0.78
