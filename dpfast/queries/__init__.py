@@ -34,7 +34,7 @@ from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
-from dpfast.queries.slopes import QuantileSlopes
+from dpfast.queries.slopes import QuantileSlopes, ResidualSum
 from dpfast.queries.targets import TargetCounts, TargetHistogram, TargetSum, TargetTails
 
 __all__ = [
@@ -61,6 +61,7 @@ __all__ = [
     "RankScores",
     "RelativeGradient",
     "ResidualSizes",
+    "ResidualSum",
     "RowLengths",
     "ScoreProducts",
     "ScoreSum",

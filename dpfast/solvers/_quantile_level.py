@@ -45,6 +45,45 @@ class QuantileLevel:
     slopes: Gaussian
     rows: float
 
+    @property
+    def accesses(self) -> tuple[tuple[Gaussian, int], ...]:
+        """What is asked, and how often."""
+        return ((self.slopes, ROUNDS),)
+
+    def settled(
+        self,
+        w: Vector,
+        shape: ProblemShape,
+        curator: Curator,
+        half: float,
+        size: float,
+        sizes: SizeLaw | None,
+    ) -> Vector:
+        """The weights with an intercept that the slopes tell.
+
+        Parameters
+        ----------
+        w : ndarray of shape (dim,)
+        shape : ProblemShape
+        curator : Curator
+        half : float
+            Half the width of the range that the targets are in.
+        size : float
+            Of the loss's corner, over what was declared.
+        sizes : SizeLaw or None
+            Of the groups.
+        """
+        q, moved, start = shape.loss.quantile or 0.5, w.copy(), float(w[-1])
+        fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted()
+        rows = self.rows * counted
+        noise = _SURE * self.slopes.stddev / rows
+        search = _Search(noise, _DENSE * q * (1.0 - q) / half, _FIRST * half)
+        for _ in range(ROUNDS):
+            told = curator.release(self.slopes, moved, size, fewest)
+            search.add(float(told[0]) / rows)
+            moved[-1] = start + search.at / shape.intercept
+        return moved
+
 
 def share(shape: ProblemShape, rows: float) -> float:
     """Of the budget, in units of mu²; `rows` is ``µ n / √k``.  None for the median, which is even.
@@ -69,45 +108,6 @@ def planned(shape: ProblemShape, share: float, release: Release) -> QuantileLeve
     """Settle the accesses; `release` calibrates one from its share of the budget."""
     rows = shape.n_samples * (1.0 if shape.several_rows else shape.max_weight)
     return QuantileLevel(release(share / ROUNDS, QuantileSlopes(shape), _SLOPES), rows)
-
-
-def settled(
-    w: Vector,
-    level: QuantileLevel,
-    shape: ProblemShape,
-    curator: Curator,
-    half: float,
-    size: float,
-    sizes: SizeLaw | None = None,
-) -> Vector:
-    """The weights with an intercept that the slopes tell.
-
-    Parameters
-    ----------
-    w : ndarray of shape (dim,)
-    level : QuantileLevel
-    shape : ProblemShape
-    curator : Curator
-    half : float
-        Half the width of the range that the targets are in.
-    size : float
-        Of the loss's corner, over what was declared.
-    sizes : SizeLaw or None, default=None
-        Of the groups.
-    """
-    q, rows, w = shape.loss.quantile or 0.5, level.rows, w.copy()
-    shared = 1.0
-    if sizes is not None:
-        shared, share = sizes.counted()
-        rows *= share
-    start = float(w[-1])
-    noise = _SURE * level.slopes.stddev / rows
-    search = _Search(noise, _DENSE * q * (1.0 - q) / half, _FIRST * half)
-    for _ in range(ROUNDS):
-        told = curator.release(level.slopes, w, size, shared)
-        search.add(float(told[0]) / rows)
-        w[-1] = start + search.at / shape.intercept
-    return w
 
 
 @dataclass

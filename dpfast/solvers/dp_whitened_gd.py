@@ -13,8 +13,9 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
 
 Targets that are numbers may be far narrower than their declared bounds: a run learns their range
 first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`); if a mean is asked for,
-of a range as wide as counts of the tails are worth (`dpfast/solvers/_target_tails.py`).  A
-quantile's intercept is settled in the end (`dpfast/solvers/_quantile_level.py`).  Losses
+of a range as wide as counts of the tails are worth (`dpfast/solvers/_target_tails.py`).  The
+intercept of a quantile, or of a mean over groups, is settled in the end, by what nothing clips
+(`dpfast/solvers/_quantile_level.py`, `_mean_level.py`).  Losses
 with a log link come with no scale of their slopes, either: a run learns mean and spread of the
 targets first, and corrects intercept and length of the weights in the end
 (`dpfast/solvers/_log_link.py`).
@@ -69,6 +70,7 @@ from dpfast.solvers import (
     _column_ranges,
     _groups,
     _log_link,
+    _mean_level,
     _quantile_level,
     _seconds,
     _target_range,
@@ -86,7 +88,9 @@ from dpfast.solvers._coordinates import (
 )
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Direction, Spread
+from dpfast.solvers._mean_level import MeanLevel
 from dpfast.solvers._normal_rows import mean_bends
+from dpfast.solvers._quantile_level import QuantileLevel
 from dpfast.solvers._shares import Release, releases
 from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import (
@@ -283,7 +287,7 @@ def plan(
     )  # fmt: skip
     counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
     for_tails = _target_tails.share(rows) if counts_tails else 0.0
-    for_level = _quantile_level.share(shape, rows) if target_rounds > 0 else 0.0
+    level, for_level = _level_planned(shape, rows, target_rounds, release)
     left = _left(options, slopes.share + for_ranges + for_tails + for_level)
 
     target_range = slopes.learned.get("target_range")
@@ -300,12 +304,10 @@ def plan(
         ridge=ridge or 0.0,
         rows_per_weight=u,
         consistent=consistent,
+        level=level,
         narrowing=narrowing,
         width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
     )
-    if for_level > 0.0:
-        level = _quantile_level.planned(shape, for_level, release)
-        settings = replace(settings, level=level)
     if for_tails > 0.0:
         by_noise = _excess_by_noise(settings, shape)
         tails = _target_tails.planned(shape, for_tails, release, options["clip"], by_noise)
@@ -353,6 +355,19 @@ def _check_target_rounds(target_rounds: int | str, shape: ProblemShape) -> int:
             "numbers without a log link have a range that is learned."
         )
     return rounds
+
+
+def _level_planned(
+    shape: ProblemShape, rows: float, target_rounds: int, release: Release
+) -> tuple[QuantileLevel | MeanLevel | None, float]:
+    """How the intercept is settled in the end, and the share of the budget that takes."""
+    if target_rounds == 0:
+        return None, 0.0
+    share = _quantile_level.share(shape, rows)
+    if share > 0.0:
+        return _quantile_level.planned(shape, share, release), share
+    level = _mean_level.planned(shape, release)
+    return level, 0.0 if level is None else _mean_level.SHARE
 
 
 def _column_ranges_planned(
@@ -515,7 +530,7 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
         first.append((learning.correlation, learning.correlation_rounds))
     last = [] if link is None else [link.last]
     if settings.level is not None:
-        last.append((settings.level.slopes, _quantile_level.ROUNDS))
+        last += settings.level.accesses
     return (*first, (settings.gradient, settings.iterations), *last)
 
 
@@ -539,13 +554,14 @@ def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
         [learning.correlation] * learning.correlation_rounds if learning.correlation else []
     )
     releases = [*learning.moments, *correlations]
+    last = sum(times for _, times in settings.level.accesses) if settings.level else 0
     seconds = (
         _seconds.preparation(shape)
         + _seconds.column_ranges(shape, learning.ranges.rounds if learning.ranges else 0)
         + _seconds.whitening(shape, settings.rounds, len(correlations))
         + sum(_seconds.release(mechanism.dimension) for mechanism in releases)
         + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim))
-        + (_quantile_level.ROUNDS if settings.level else 0) * _seconds.gradient(shape)
+        + last * _seconds.gradient(shape)
     )
     return {
         "excess_loss_by_noise": by_noise,
@@ -595,8 +611,8 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         w = unit * coordinates.weights(v, noise)
         if settings.level is not None:
             size = unit * settings.narrowing
-            law = settings.groups.law if settings.groups is not None else None
-            w = _quantile_level.settled(w, settings.level, shape, curator, unit, size, law)
+            law = None if settings.groups is None else settings.groups.law
+            w = settings.level.settled(w, shape, curator, unit, size, law)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM and link is None:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)

@@ -23,7 +23,6 @@ from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, entry_bound, learn
 from dpfast.solvers._normal_rows import mean_bends
-from dpfast.solvers._quantile_level import settled
 from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings
 from dpfast.solvers._whitened_rules import automatic_settings, rows_per_weight
 from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
@@ -239,7 +238,8 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         wider *= factor
     weights = unit * (transform @ belief.mean)
     if descent.level is not None:
-        weights = settled(weights, descent.level, shape, curator, unit, unit * descent.narrowing)
+        size = unit * descent.narrowing
+        weights = descent.level.settled(weights, shape, curator, unit, size, None)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         # Minimizers of so many rows of one population differ, too.

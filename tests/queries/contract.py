@@ -45,6 +45,7 @@ from dpfast.queries import (
     RankScores,
     RelativeGradient,
     ResidualSizes,
+    ResidualSum,
     RowLengths,
     ScoreProducts,
     ScoreSum,
@@ -404,8 +405,17 @@ def column_ranges(query: Any) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 _STEPS = np.linspace(0.0, 40.0, 9)
-#: Of corners, and how many rows of a group count less than one together.
-_WIDTHS = ((1e-6, 1.0), (9.0, 2.0))
+#: Sums over rows along the constant alone.
+ALONG_CONSTANT: dict[str, Callable[[Any], Query]] = {
+    "slopes along the constant": QuantileSlopes,
+    "sum of residuals": ResidualSum,
+}
+
+
+def along_constant(query: Any) -> list[tuple[Any, ...]]:
+    """Weights, sizes that corners and clips are in units of, and how many rows count one."""
+    sizes = ((1e-6, 1.0), (9.0, 2.0))
+    return [(w, *each) for w in weights_of(query.shape.dim) for each in sizes]
 
 
 def _ridge_alone(query: Any, w: Any, direction: Any, steps: Any, n: int) -> np.ndarray:
@@ -455,18 +465,17 @@ def group_cases() -> list[Case]:
             )
             for norm in ("l2", "l1")
         ]
-        cases.append(
+        cases += [
             Case(
-                f"slopes along the constant, at most {most} rows",
-                lambda size, most=most: QuantileSlopes(group_shape(PINBALL, size, most)),
-                lambda query: [
-                    (w, size, most) for w in weights_of(query.shape.dim) for size, most in _WIDTHS
-                ],
+                f"{name}, at most {most} rows",
+                lambda size, most=most, kind=kind: kind(group_shape(PINBALL, size, most)),
+                along_constant,
                 persons(3, NUMBERS),
                 grouped(problem_of(PINBALL, max_rows_per_group=most), mixed),
                 both,
             )
-        )
+            for name, kind in ALONG_CONSTANT.items()
+        ]
         cases.append(
             Case(
                 f"gradient of groups, residuals in other units, at most {most} rows",
@@ -860,19 +869,18 @@ def _cases() -> list[Case]:
         )
         for norm in ("l2", "l1")
     ]
-    cases.append(
+    cases += [
         Case(
-            "slopes along the constant",
-            lambda size: QuantileSlopes(shape_of(PINBALL, size, 3)),
-            lambda query: [
-                (w, size, most) for w in weights_of(query.shape.dim) for size, most in _WIDTHS
-            ],
+            name,
+            lambda size, kind=kind: kind(shape_of(PINBALL, size, 3)),
+            along_constant,
             ball(3, NUMBERS, count=3),
             problem_of(PINBALL),
             dict.fromkeys(RELATIONS, 0.99),
             ALL,
         )
-    )
+        for name, kind in ALONG_CONSTANT.items()
+    ]
     cases.append(
         Case(
             "tails of targets",

@@ -91,6 +91,7 @@ LOOSE = {
     "WeightedCurvature": doubled("curvature_bound", "score_radius"),
     "WeightedScores": doubled("score_radius"),
     "QuantileSlopes": None,
+    "ResidualSum": None,
     "TargetHistogram": None,
 }
 #: Those that rest on the rows' own bound.
