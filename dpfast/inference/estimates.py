@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,16 @@ class Estimates:
         known = np.outer(kept, kept)
         whole, part = (np.where(known, each, np.nan) for each in (covariance, sampling))
         return cls(tuple(names), coefficients, whole, part, codes)
+
+    def in_units(self, factors: Vector) -> Estimates:
+        """The same estimates in other units: every coefficient times its factor."""
+        both = np.outer(factors, factors)
+        return replace(
+            self,
+            coefficients=factors * self.coefficients,
+            covariance=both * self.covariance,
+            sampling=both * self.sampling,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The covariances of what is not refused, in plain JSON types; names and values aside."""

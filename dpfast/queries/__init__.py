@@ -34,6 +34,7 @@ from dpfast.queries.losses import CandidateLosses, LineSearchLosses
 from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
+from dpfast.queries.slopes import QuantileSlopes, ResidualSum
 from dpfast.queries.targets import TargetCounts, TargetHistogram, TargetSum, TargetTails
 
 __all__ = [
@@ -56,9 +57,11 @@ __all__ = [
     "LineSearchLosses",
     "LongRows",
     "ProductSums",
+    "QuantileSlopes",
     "RankScores",
     "RelativeGradient",
     "ResidualSizes",
+    "ResidualSum",
     "RowLengths",
     "ScoreProducts",
     "ScoreSum",

@@ -47,6 +47,8 @@ _SEEN = 4.0
 # corner, a radius cuts more than of others, and most where a group is as one long row: there it
 # grows by this more, in powers of the mean size.
 _RADIUS, _ROW, _MORE_ALIKE = 0.7, 3.0, 1.35
+# Share of all rows that are in groups which are not large.
+_IN_SMALL = 0.8
 # More steps than for rows, where few are planned: each is worth more.
 _MORE, _MOST_STEPS = 4.0, 28
 # Between √m and m a group's length is m to one of these powers, taken to be this until it is known.
@@ -71,6 +73,15 @@ class SizeLaw(NamedTuple):
         least = math.sqrt(self.mean) / self.sizes ** powers[:, None]
         found: Vector = np.minimum(1.0, least) @ self.shares
         return found
+
+    def counted(self) -> tuple[float, float]:
+        """The size from which on groups are large, and what groups count on average.
+
+        If a row counts one over that size, and large groups one: rows of the others count alike.
+        """
+        rows = np.cumsum(self.sizes * self.shares)
+        most = float(self.sizes[np.searchsorted(rows, _IN_SMALL * rows[-1])])
+        return most, float(np.minimum(1.0, self.sizes / most) @ self.shares)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
 
 Targets that are numbers may be far narrower than their declared bounds: a run learns their range
 first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`); if a mean is asked for,
-of a range as wide as counts of the tails are worth (`dpfast/solvers/_target_tails.py`).  Losses
+of a range as wide as counts of the tails are worth (`dpfast/solvers/_target_tails.py`).  The
+intercept of a quantile, or of a mean over groups, is settled in the end, by what nothing clips
+(`dpfast/solvers/_quantile_level.py`, `_mean_level.py`).  Losses
 with a log link come with no scale of their slopes, either: a run learns mean and spread of the
 targets first, and corrects intercept and length of the weights in the end
 (`dpfast/solvers/_log_link.py`).
@@ -68,6 +70,8 @@ from dpfast.solvers import (
     _column_ranges,
     _groups,
     _log_link,
+    _mean_level,
+    _quantile_level,
     _seconds,
     _target_range,
     _target_tails,
@@ -84,7 +88,9 @@ from dpfast.solvers._coordinates import (
 )
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Direction
+from dpfast.solvers._mean_level import MeanLevel
 from dpfast.solvers._normal_rows import mean_bends
+from dpfast.solvers._quantile_level import QuantileLevel
 from dpfast.solvers._shares import Release, releases
 from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import (
@@ -268,7 +274,8 @@ def plan(
     )  # fmt: skip
     counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
     for_tails = _target_tails.share(rows) if counts_tails else 0.0
-    left = _left(options, slopes.share + for_ranges + for_tails)
+    level, for_level = _level_planned(shape, rows, target_rounds, release)
+    left = _left(options, slopes.share + for_ranges + for_tails + for_level)
 
     target_range = slopes.learned.get("target_range")
     settings = Settings(
@@ -284,6 +291,7 @@ def plan(
         ridge=ridge or 0.0,
         rows_per_weight=u,
         consistent=consistent,
+        level=level,
         narrowing=narrowing,
         width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
     )
@@ -334,6 +342,19 @@ def _check_target_rounds(target_rounds: int | str, shape: ProblemShape) -> int:
             "numbers without a log link have a range that is learned."
         )
     return rounds
+
+
+def _level_planned(
+    shape: ProblemShape, rows: float, target_rounds: int, release: Release
+) -> tuple[QuantileLevel | MeanLevel | None, float]:
+    """How the intercept is settled in the end, and the share of the budget that takes."""
+    if target_rounds == 0:
+        return None, 0.0
+    share = _quantile_level.share(shape, rows)
+    if share > 0.0:
+        return _quantile_level.planned(shape, share, release), share
+    level = _mean_level.planned(shape, release)
+    return level, 0.0 if level is None else _mean_level.SHARE
 
 
 def _column_ranges_planned(
@@ -495,6 +516,8 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
     if learning.correlation is not None:
         first.append((learning.correlation, learning.correlation_rounds))
     last = [] if link is None else [link.last]
+    if settings.level is not None:
+        last += settings.level.accesses
     return (*first, (settings.gradient, settings.iterations), *last)
 
 
@@ -518,12 +541,14 @@ def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
         [learning.correlation] * learning.correlation_rounds if learning.correlation else []
     )
     releases = [*learning.moments, *correlations]
+    last = sum(times for _, times in settings.level.accesses) if settings.level else 0
     seconds = (
         _seconds.preparation(shape)
         + _seconds.column_ranges(shape, learning.ranges.rounds if learning.ranges else 0)
         + _seconds.whitening(shape, settings.rounds, len(correlations))
         + sum(_seconds.release(mechanism.dimension) for mechanism in releases)
         + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim))
+        + last * _seconds.gradient(shape)
     )
     return {
         "excess_loss_by_noise": by_noise,
@@ -576,11 +601,22 @@ def descended(
     v, norms, change = descend(settings, shape, curator, coordinates, place)
     unit = place.half if place is not None else 1.0
     w = unit * coordinates.weights(v, noise_of_weights(settings, shape, change))
+    w = with_level(w, settings, shape, curator, unit)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         covariance = unit**2 * _covariance(settings, shape, coordinates, w / unit, change)
     said = lengths_told(shape, coordinates.columns)
     return Outcome(w, {"gradient_norm": norms}, said, covariance)
+
+
+def with_level(
+    w: Vector, settings: Settings, shape: ProblemShape, curator: Curator, unit: float
+) -> Vector:
+    """The weights with the intercept that is settled in the end, if it is."""
+    if settings.level is None:
+        return w
+    sizes = None if settings.groups is None else settings.groups.law
+    return settings.level.settled(w, shape, curator, unit, unit * settings.narrowing, sizes)
 
 
 def learn_place(settings: Settings, curator: Curator) -> Place | None:

@@ -214,8 +214,9 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         # Minimizers of so many rows of one population differ, too.
         rest = np.linalg.inv(bends(belief.mean, cut=1.0, consistent=False)) / shape.n_samples
         covariance = ask.unit**2 * transform @ (belief.covariance + rest) @ transform.T
+    w = ask.unit * (transform @ belief.mean)
     return Outcome(
-        ask.unit * (transform @ belief.mean),
+        dp_whitened_gd.with_level(w, descent, shape, curator, ask.unit),
         {"wider": np.array(wider), "gradient_norm": np.array(ask.norms)},
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
         covariance,

@@ -84,6 +84,11 @@ class Column(ABC):
     def squared_norm(self) -> float:
         """Public bound of the sum of squares of a row's encoded columns."""
 
+    @property
+    def unit_step(self) -> float:
+        """How far one more, a day, or true in the place of false moves the first encoded column."""
+        return 1.0
+
     @abstractmethod
     def coder(self) -> Coder:
         """A function that makes codes of values; it may remember values, so it is not kept."""
@@ -146,6 +151,11 @@ class _Scaled(Column):
     @property
     def squared_norm(self) -> float:
         return 1.0 if self.missing is None else 1.0 + self._fill_bound() ** 2
+
+    @property
+    def unit_step(self) -> float:
+        low, high = self._ends()
+        return 2.0 / (high - low)
 
     def _fill_bound(self) -> float:
         return abs(self._fill())
@@ -395,6 +405,10 @@ class BooleanColumn(_Listed):
         out[:, 0] = np.array([-1.0, 1.0, 0.0, fill])[codes]
         if self.missing is not None:
             out[:, 1] = codes == 3
+
+    @property
+    def unit_step(self) -> float:
+        return 2.0
 
     def _expected(self) -> str:
         return "truth values"

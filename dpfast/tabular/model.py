@@ -53,6 +53,12 @@ _HELD_BYTES = 2**26
 _ROWS_OF_PERSON = 5
 # Rows that a plan is tried for before they are counted.
 _MANY = 10**6
+_IN_UNITS = (
+    "An effect is that of one more, after the column's transform; of a day; of true against false; "
+    "of a category against its reference; of a missing value against what was declared for it, "
+    "else against the middle or the reference. The intercept is that in the middle of all ranges, "
+    "halfway from false to true, and at the references."
+)
 
 
 @dataclass(frozen=True)
@@ -662,7 +668,7 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def summary(self, level: float = 0.95) -> Summary:
-        """The table of the encoded columns' coefficients, for an estimator with ``inference=True``.
+        """The table of the columns' effects, for an estimator with ``inference=True``.
 
         Parameters
         ----------
@@ -672,7 +678,9 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         Summary
-            Effects of a column's categories are differences to its reference.
+            In units of the table, as its notes say: an effect is that of one more (after the
+            column's transform), of a day, of true against false, or of a category against its
+            reference.  ``estimator_.summary()`` has those of the encoded columns.
 
         Raises
         ------
@@ -681,7 +689,11 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         found: Summary = self.estimator_.summary(level)
-        return found
+        steps = self.schema_.unit_steps()
+        factors = np.ones(len(found.estimates.names))  # the intercept is the last, if there is one
+        factors[: len(steps)] = steps
+        in_units = found.estimates.in_units(factors)
+        return replace(found, estimates=in_units, notes=(*found.notes, _IN_UNITS))
 
     # ---- files ----------------------------------------------------------------------------------
 

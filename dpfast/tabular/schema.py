@@ -260,6 +260,13 @@ class TableSchema:
             yield column, slice(start, stop)
             start = stop
 
+    def unit_steps(self) -> NDArray[np.float64]:
+        """How far one unit of a column of the table moves each of its encoded columns."""
+        steps = np.ones(len(self.feature_names))
+        for column, span in self.spans():
+            steps[span][:1] = column.unit_step
+        return steps
+
     def transform(self, table: Mapping[str, Any], tally: Tally | None = None) -> NDArray[Any]:
         """Encode the features of a table.
 

@@ -41,9 +41,11 @@ from dpfast.queries import (
     LineSearchLosses,
     LongRows,
     ProductSums,
+    QuantileSlopes,
     RankScores,
     RelativeGradient,
     ResidualSizes,
+    ResidualSum,
     RowLengths,
     ScoreProducts,
     ScoreSum,
@@ -403,6 +405,17 @@ def column_ranges(query: Any) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 _STEPS = np.linspace(0.0, 40.0, 9)
+#: Sums over rows along the constant alone.
+ALONG_CONSTANT: dict[str, Callable[[Any], Query]] = {
+    "slopes along the constant": QuantileSlopes,
+    "sum of residuals": ResidualSum,
+}
+
+
+def along_constant(query: Any) -> list[tuple[Any, ...]]:
+    """Weights, sizes that corners and clips are in units of, and how many rows count one."""
+    sizes = ((1e-6, 1.0), (9.0, 2.0))
+    return [(w, *each) for w in weights_of(query.shape.dim) for each in sizes]
 
 
 def _ridge_alone(query: Any, w: Any, direction: Any, steps: Any, n: int) -> np.ndarray:
@@ -451,6 +464,17 @@ def group_cases() -> list[Case]:
                 both,
             )
             for norm in ("l2", "l1")
+        ]
+        cases += [
+            Case(
+                f"{name}, at most {most} rows",
+                lambda size, most=most, kind=kind: kind(group_shape(PINBALL, size, most)),
+                along_constant,
+                persons(3, NUMBERS),
+                grouped(problem_of(PINBALL, max_rows_per_group=most), mixed),
+                both,
+            )
+            for name, kind in ALONG_CONSTANT.items()
         ]
         cases.append(
             Case(
@@ -844,6 +868,18 @@ def _cases() -> list[Case]:
             ALL,
         )
         for norm in ("l2", "l1")
+    ]
+    cases += [
+        Case(
+            name,
+            lambda size, kind=kind: kind(shape_of(PINBALL, size, 3)),
+            along_constant,
+            ball(3, NUMBERS, count=3),
+            problem_of(PINBALL),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+        for name, kind in ALONG_CONSTANT.items()
     ]
     cases.append(
         Case(

@@ -90,6 +90,8 @@ LOOSE = {
     "TargetTails": None,
     "WeightedCurvature": doubled("curvature_bound", "score_radius"),
     "WeightedScores": doubled("score_radius"),
+    "QuantileSlopes": None,
+    "ResidualSum": None,
     "TargetHistogram": None,
 }
 #: Those that rest on the rows' own bound.

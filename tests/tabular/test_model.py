@@ -726,6 +726,21 @@ class TestStandardErrors:
         assert ("References", "sector: a") in found.facts
         assert np.isfinite(found.estimates.errors).all()
 
+    def test_effects_are_in_the_units_of_the_table(self, model):
+        found, encoded = model.summary(), model.estimator_.summary().numbers()
+        factors = np.array([2.0 / 72.0, 2.0, 1.0, 1.0, 1.0])  # age from 18 to 90; smoker is -1 or 1
+        for name in ("coef", "std err", "[0.025", "0.975]"):
+            np.testing.assert_allclose(found.numbers()[name], factors * encoded[name])
+        np.testing.assert_allclose(found.numbers()["z"], encoded["z"])
+        # What the table was made with: a truth value's odds ratio is not that of half the way.
+        young, old = (
+            {"age": [age], "smoker": [smoker], "sector": ["a"]}
+            for age, smoker in ((40, False), (41, True))
+        )
+        apart = model.decision_function(old) - model.decision_function(young)
+        assert apart[0] == pytest.approx(found.numbers()["coef"][:2].sum())
+        assert "true against false" in str(found)
+
     def test_a_file_has_them(self, model, tmp_path):
         model.save(tmp_path / "m.json")
         again = TableModel.load(tmp_path / "m.json")

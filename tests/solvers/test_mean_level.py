@@ -1,0 +1,36 @@
+"""The intercept of a mean over persons' rows: where residuals add up to nothing."""
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast import LinearRegression
+from dpfast.losses import Loss
+from dpfast.privacy import Budget
+
+BUDGET = Budget(2.0, 1e-6)
+
+
+def level_of(kind="huber", parameter=2.0, n=4000, **settings):
+    shape = dpfast.ProblemShape(n, 4, 1.0, Loss(kind, parameter), **settings)
+    return dpfast.plan(shape, "dp-whitened-gd", BUDGET).settings.level
+
+
+def test_persons_skewed_targets_have_their_mean():
+    # Groups' gradients alone leave .75 to .81 of it, as their radius cuts the tail.
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(6000), 2)
+    X = rng.uniform(-1.0, 1.0, (12_000, 10))
+    y = np.minimum(np.exp(0.3 * X[:, 0] + rng.standard_normal(12_000)), 60.0)
+    model = LinearRegression(2.0, 1e-6, data_norm=3.2, target_bounds=(0.0, 60.0), random_state=0)
+    model.fit(X, y, groups=who)
+    assert np.mean(model.predict(X)) == pytest.approx(np.mean(y), rel=0.12)
+    assert [event.where for event in model.privacy_.events].count("sum of residuals") == 1
+
+
+def test_it_is_paid_for_where_it_helps():
+    assert level_of(unit="group") is not None
+    assert level_of() is None  # single rows have counts of their tails
+    assert level_of(n=60, unit="group") is None
+    assert level_of(parameter=0.5, unit="group") is None  # outliers are not to count
+    assert level_of(unit="group", intercept=0.0) is None

@@ -1,0 +1,64 @@
+"""The intercept of a quantile: where slopes along the constant change their sign."""
+
+import numpy as np
+import pytest
+
+import dpfast
+from dpfast import QuantileRegressor
+from dpfast.solvers._quantile_level import ROUNDS, _Search
+
+
+def skewed(n, seed=0):
+    """Rows of many columns that say little of the targets, which are mostly small."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 24))
+    return X, np.minimum(np.exp(0.3 * X[:, 0] + rng.standard_normal(n)), 50.0)
+
+
+@pytest.mark.parametrize("people", [False, True])
+@pytest.mark.parametrize("quantile", [0.7, 0.9])
+def test_as_many_targets_lie_below_as_were_asked_for(quantile, people):
+    # Clipped slopes alone have their zero nearer to the median: .64 and .84, of people .58 and .77.
+    X, y = skewed(6000)
+    groups = {"groups": np.arange(6000) // 2} if people else {}
+    settings = {"data_norm": 5.0, "target_bounds": (0.0, 50.0), "random_state": 0}
+    model = QuantileRegressor(1.5, 1e-6, quantile=quantile, **settings).fit(X, y, **groups)
+    assert np.mean(y <= model.predict(X)) == pytest.approx(quantile, abs=0.03)
+    asked = [event.where for event in model.privacy_.events]
+    assert asked.count("slopes along the constant") == ROUNDS
+
+
+def test_the_median_and_hopeless_fits_pay_nothing():
+    for quantile, n, intercept in ((0.5, 9000, 1.0), (0.9, 50, 1.0), (0.9, 9000, 0.0)):
+        loss = dpfast.Loss("pinball", quantile)
+        shape = dpfast.ProblemShape(n, 4, 1.0, loss, intercept=intercept)
+        plan = dpfast.plan(shape, "dp-whitened-gd", dpfast.Budget(1.0, 1e-6))
+        assert plan.settings.level is None
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.2, 1.0])
+@pytest.mark.parametrize("root", [-0.6, 0.001, 0.4])
+def test_a_search_ends_near_the_zero(scale, root):
+    search = _Search(hidden=1e-6, dense=1.0, most=0.25)
+    for _ in range(ROUNDS):
+        search.add(0.5 * float(np.tanh((search.at - root) / scale)))
+    assert abs(search.at - root) <= 0.5 * abs(root)
+
+
+def test_a_search_does_not_move_for_noise():
+    search = _Search(hidden=0.1, dense=1.0, most=0.25)
+    search.add(0.09)
+    assert search.at == 0.0
+
+
+def test_rows_of_a_person_count_alike():
+    # Persons of one row and of four: their own share below is not the rows'.
+    X, y = skewed(6000)
+    sizes = np.tile([1, 4], 1200)
+    who = np.repeat(np.arange(2400), sizes)
+    y = np.where(np.repeat(sizes, sizes) > 1, y + 2.0, y)
+    settings = {"data_norm": 5.0, "target_bounds": (0.0, 52.0), "random_state": 0}
+    model = QuantileRegressor(3.0, 1e-6, quantile=0.75, **settings).fit(X, y, groups=who)
+    below = y <= model.predict(X)
+    assert np.mean(below) == pytest.approx(0.75, abs=0.03)
+    assert np.mean(np.bincount(who, below) / sizes) > 0.78
