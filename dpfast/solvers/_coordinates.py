@@ -88,8 +88,8 @@ _FAR_FROM_ZERO, _CONSTANT = 4.0, 0.1
 # The mean square to which the coordinates of numbers are brought, as the descent's settings expect
 # it, where it was before, and the deviation of that guess; and the least that is believed.
 _SQUARE, _GUESS_DEVIATION, _LEAST_SQUARE = 0.7, 0.2, 0.1
-# What is taken off an eigenvalue's distance from 1, and below what it is not told from 0; in units
-# of the noise's norm.
+# What is at least taken off an eigenvalue's distance from 1, and below what it is not told from 0;
+# in units of the noise's norm.
 _BELIEF, _FLOOR = 0.5, 0.5
 
 
@@ -575,10 +575,24 @@ def _whitening(moments: Matrix, deviation: float) -> Matrix:
     eigenvalues, vectors = np.linalg.eigh(moments)
     # White is the guess; only what is further from it than the noise reaches is believed.
     away = eigenvalues - 1.0
-    shrunk = 1.0 + np.sign(away) * np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
+    less = np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
+    shrunk = 1.0 + np.sign(away) * np.minimum(less, np.abs(_without_noise(away, deviation)))
     shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
     found: Matrix = vectors / np.sqrt(shrunk)
     return found
+
+
+def _without_noise(eigenvalues: Vector, deviation: float) -> Vector:
+    """Best eigenvalues of a symmetric matrix to which noise of this deviation was added.
+
+    To go with the noisy eigenvectors (Bun, Allez, Bouchaud & Potters 2016); if there is nothing but
+    noise they are all about 0.  Noisy eigenvalues drive each other apart, by what this takes back.
+    """
+    found, variance = np.empty_like(eigenvalues), deviation**2
+    for j, value in enumerate(eigenvalues):
+        gap = value - eigenvalues
+        found[j] = value - 2.0 * variance * np.sum(gap / (gap**2 + variance))
+    return np.where(found * eigenvalues > 0.0, found, 0.0)
 
 
 def _unit_of_numbers(diagonal: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:

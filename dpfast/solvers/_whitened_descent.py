@@ -47,6 +47,8 @@ _CLIPPED_CURVATURE, _FREE_CURVATURE = 0.15, 0.5
 _GUESS, _GUESS_DEVIATION, _LEAST_CURVATURE, _SHORT_OF_WHOLE = 0.8, 0.4, 0.12, 0.9
 # How much a secant counts one step later.
 _FORGET = 0.5
+# A secant's curvature is believed but for so many deviations of the noise in it.
+_DOUBT = 2.0
 # Shorter weights have no direction of their own yet.
 _SHORTEST = 0.1
 # The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
@@ -171,7 +173,9 @@ def descend(
     bends = shape.loss.kind != "classification" and momentum > 0.0
     stretches = ridge == 0.0 and plain and not bends
     noise = mechanism.stddev / n / curvature
-    line = _Line(free, noise)
+    line, bend = _Line(free, noise), _Bend(noise)
+    # Where the loss itself changes from step to step, secants tell nothing of its curvature.
+    bounded = plain and settings.narrowing == 1.0
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
     norms = np.empty(steps)
     corners, paces = settings.corners, settings.paces
@@ -190,6 +194,8 @@ def descend(
             noisy -= noisy.mean(axis=1, keepdims=True)
         norms[iteration] = units.loss * np.linalg.norm(noisy)
         move = paces[iteration] * step * (noisy + pull * z)
+        if bounded:
+            move /= bend.most(z, noisy / curvature)
         if stretches:
             line.add(z, noisy / curvature)
             move = line.stretched(z, move)
@@ -379,6 +385,35 @@ def _intercept_curvature(
         return 1.0
     bend = float(shape.loss([z[-1]], [1.0])[2][0]) / shape.loss.smoothness
     return min(1.0, max(2.0 * bend, _INTERCEPT_NOISE * noise, _LEAST_CURVATURE))
+
+
+@dataclass
+class _Bend:
+    """The largest curvature that secants of noisy gradients show, in units of the one planned for.
+
+    Rows that were shortened have no part in the second moments that coordinates were learned by,
+    so along some directions the others may be many times as long as white ones.  Steps that pass
+    the minimum there are long, and noise does not hide what their gradients tell.
+
+    Attributes
+    ----------
+    noise : float
+        Deviation of an entry of a mean gradient, in units of the curvature planned for.
+    """
+
+    noise: float
+    found: float = 1.0
+    before: tuple[Matrix, Matrix] | None = None
+
+    def most(self, z: Matrix, gradient: Matrix) -> float:
+        """At least 1; with one more gradient."""
+        if self.before is not None:
+            step, change = z - self.before[0], gradient - self.before[1]
+            length = max(float(np.linalg.norm(step)), 1e-12)
+            doubt = _DOUBT * math.sqrt(2.0) * self.noise / length
+            self.found = max(self.found, float(np.sum(step * change)) / length**2 - doubt)
+        self.before = z.copy(), gradient.copy()
+        return self.found
 
 
 @dataclass

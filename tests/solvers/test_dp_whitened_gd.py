@@ -124,6 +124,26 @@ def test_numbers_are_divided_by_what_their_squares_are_together(square, found):
     np.testing.assert_allclose(hidden, 1.0, rtol=1e-9)
 
 
+def symmetric_noise(d, deviation):
+    noise = deviation * np.random.default_rng(0).standard_normal((d, d))
+    return (noise + noise.T) / math.sqrt(2.0)
+
+
+@pytest.mark.parametrize(("deviation", "most"), [(0.02, 0.02), (0.2, 0.06)])
+def test_moments_that_are_white_but_for_noise_are_left_alone(deviation, most):
+    """The noise's eigenvalues reach to 28 deviations: 0.6, and 5.7."""
+    found = _coordinates._whitening(np.eye(200) + symmetric_noise(200, deviation), deviation)
+    stretched = np.linalg.norm(found, axis=0)
+    assert np.sqrt(np.mean(np.square(stretched - 1.0))) < most
+
+
+def test_a_common_factor_stands_out_of_the_noise():
+    factor = np.full(200, 200**-0.5)
+    moments = np.eye(200) + 20.0 * np.outer(factor, factor) + symmetric_noise(200, 0.2)
+    found = _coordinates._whitening(moments, 0.2)
+    assert np.linalg.norm(found.T @ factor) < 0.3
+
+
 @pytest.mark.parametrize(("james_stein", "low", "high"), [(True, 0.7, 1.0), (False, 0.0, 0.7)])
 def test_rows_in_narrower_units_are_as_long(james_stein, low, high):
     """Noise hides what a column's scale is, all together tell it; if the end is freed of noise."""
