@@ -32,10 +32,12 @@ from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
 # Up to so many gradients, and half of them, are released at the prior's weights, and tell whether
 # these are wrong: if their mean is so many deviations longer than chance has it, or the square of
 # its part along the weights so many times.
-_TRIED, _CHANCE, _CHANCE_ALONG = 8, 5.0, 20.0
+_TRIED, _CHANCE, _CHANCE_ALONG = 8, 5.0, 12.0
 # With so many rows behind a weight, times µ, a prior is tried if it knows at least these shares of
 # what prior and gradients would, on average and in the direction in which it knows least.
 _AMPLE, _WORTH, _WORTH_LEAST = 30.0, 0.2, 0.01
+# Labels that are more certain than margins of such a deviation are not believed in.
+_CERTAIN = 12.0
 # A gradient stands out if its square is so many times what is expected, and this more: then
 # covariances are widened, in steps of a factor, and the loss is taken to bend more than where it
 # bends most.
@@ -198,8 +200,9 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     belief = _believed(settings.prior, ask.unit * transform, coordinates.free)
     bends = partial(mean_bends, ask.loss, free=coordinates.free)
     cut_bends = partial(bends, cut=descent.clip, consistent=descent.consistent)
-    bent, gradient = cut_bends(belief.mean), None
-    if settings.rows_per_weight < _AMPLE or _is_worth(belief, ask, bent, descent.iterations):
+    bent, gradient, few = cut_bends(belief.mean), None, settings.rows_per_weight < _AMPLE
+    certain = not ask.numbers and np.linalg.norm(belief.mean[: belief.free]) > _CERTAIN
+    if not certain and (few or _is_worth(belief, ask, bent, descent.iterations)):
         gradient = _at_prior(belief, ask, bent, descent.iterations)
     if gradient is None:
         rest = replace(descent, iterations=descent.iterations - len(ask.norms))
