@@ -252,7 +252,11 @@ def validated(estimator: Any, X: Any, /, *target: Any, labels: bool = False, **h
     """
     from sklearn.utils.validation import validate_data  # takes long to import
 
+    listed = isinstance(X, list | tuple)
     X = numbers_in("X", X)
+    if listed and X.dtype.kind == "f":
+        # One entry of another type would make it so, and change the last bits of other rows' sums.
+        X = X.astype(np.float64, copy=False)
     if len(X.shape) != 2:
         raise ValueError(
             f"X must have two dimensions, rows and columns; got shape {tuple(X.shape)}. Expected "

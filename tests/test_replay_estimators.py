@@ -14,6 +14,7 @@ import scipy.sparse
 from replay import Seen, charged, distance, same
 
 from dpfast import (
+    CoefficientPrior,
     GammaRegressor,
     HuberRegressor,
     LinearRegression,
@@ -24,6 +25,7 @@ from dpfast import (
     QuantileRegressor,
     TableModel,
 )
+from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
 from dpfast.mechanisms import Mechanism
 from dpfast.preprocessing import PrivateQuantileScaler, PrivateRangeScaler, PrivateStandardScaler
@@ -150,6 +152,34 @@ def test_nothing_of_a_person_is_left_but_releases(replay, estimator):
         (scipy.sparse.csr_array, (EMPTY, 1e300, 0.0, 1e-300)),
     ):
         replay(fitting(estimator, storage, True), rows(), replaced(*values))
+
+
+OPTIONS = [
+    LogisticRegression(**CLASSES, threshold="balanced"),
+    LogisticRegression(**CLASSES, prior=CoefficientPrior([0.5, 0.0, -0.1], 0.1, [0.04] * 4)),
+    LogisticRegression(classes=[0, 1, 2], data_norm=1.0, class_weight="balanced"),
+    LogisticRegression(
+        classes=[0, 1, 2], data_norm=1.0, multi_class="ovr", class_weight="balanced"
+    ),
+    # What is learned of ranges without a delta, and units that are.
+    *(kind(**BOUNDS, delta=0.0) for kind in (LinearRegression, QuantileRegressor)),
+    HuberRegressor(
+        target_bounds=(-1e4, 1e5),
+        data_norm=3.0,
+        fit_intercept=False,
+        column_blocks=[ColumnBlock("one-hot", 0, 2), ColumnBlock("number", 2, 3)],
+    ),
+    LinearRegression(**BOUNDS, solver="dp-adassp", intercept_scaling=0.1),
+]
+
+
+@pytest.mark.parametrize("estimator", OPTIONS, ids=lambda e: type(e).__name__)
+def test_nor_with_other_options_and_layouts(replay, estimator):
+    for storage, values in (
+        (scipy.sparse.csc_array, (LONG, 1e-300, 1.0, 1.0)),
+        (lambda X: np.asfortranarray(X, dtype=np.float32), (TINY, 1e300, 1.0, 1.0)),
+    ):
+        replay(fitting(estimator, storage, False), rows(), one_row(*values))
 
 
 @pytest.mark.parametrize("kind", [PrivateStandardScaler, PrivateRangeScaler, PrivateQuantileScaler])

@@ -92,7 +92,7 @@ class PerturbedMinimizer(Access[Vector]):
     optimizer : str or callable, default="auto"
         As for :class:`~dpfast.queries.CertifiedMinimizer`.
     more_ridge : array-like of shape (dim,), default=0.0
-        ``r / n``.
+        ``r / n``; 0 for the intercept in other units, whose start is rounded with it.
     farthest : float or None, default=None
         How far the center of other units may be from 0, over their half; None if the release is in
         those of the targets.
@@ -150,6 +150,11 @@ class PerturbedMinimizer(Access[Vector]):
             check_real("farthest", farthest, low=0.0, high=2.0**30)
             if shape.loss.kind != "regression" or shape.loss.log_link:
                 raise ValueError(f"farthest must be None for the loss {shape.loss.name!r}.")
+            if shape.intercept != 0.0 and np.ravel(self.more_ridge)[-1] != 0.0:
+                raise ValueError(
+                    "more_ridge must be 0 for the intercept with farthest; got "
+                    f"{float(np.ravel(self.more_ridge)[-1])!r}."
+                )
         distance = (tolerance * n + deviation(shape, noise, ridge, scale, farthest)) / ridge
         distance *= ROUND_UP
         reach = minimizer_reach(shape, noise, ridge, scale, farthest)

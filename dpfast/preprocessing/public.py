@@ -55,7 +55,7 @@ def one_hot(
            [0., 1., 0.],
            [0., 0., 1.]])
     """
-    codes = _positions(np.asarray(column), categories)
+    codes = _positions(_alone(column), categories)
     k = len(categories)
     # The last row is that of all other values.
     table = np.zeros((k + 1, k + other))
@@ -71,7 +71,9 @@ def _positions(values: NDArray[Any] | Distinct, categories: Sequence[Any]) -> ND
             return np.asarray(codes[values.places])
         return _positions_of_numbers(_numbers(values), categories)
     index = Index(categories)
-    if isinstance(values, Distinct) or values.dtype.kind not in "biufc":
+    if not isinstance(values, Distinct):
+        _refuse_kind(values.dtype)
+    if isinstance(values, Distinct) or values.dtype.kind not in "biuf":
         return index.codes(values if isinstance(values, Distinct) else _texts(values))
     # A whole column of unknowns is a slip, not data.
     if not any(len(meanings(c)) > 1 for c in categories):
@@ -80,6 +82,24 @@ def _positions(values: NDArray[Any] | Distinct, categories: Sequence[Any]) -> ND
             "column to text, or give the categories as numbers."
         )
     return index.codes(values)
+
+
+def _refuse_kind(dtype: Any) -> None:
+    """Refuse complex numbers and bytes: a single one makes such of all numbers and texts."""
+    if getattr(dtype, "kind", "") in tuple("cSV"):
+        raise ValueError(f"Complex data not supported, nor bytes; got {dtype}. Convert the column.")
+
+
+def _alone(entries: Any) -> NDArray[Any]:
+    """Entries as they are where their types differ: in one array they would become one type.
+
+    Which one that is, and what the others are then, a single entry decides.
+    """
+    if not isinstance(entries, list | tuple):
+        return np.asarray(entries)
+    if len(set(map(type, entries))) == 1:
+        return np.array(entries)
+    return np.fromiter(entries, dtype=object, count=len(entries))
 
 
 def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -113,6 +133,7 @@ def _frame_column(column: Any) -> NDArray[Any] | Distinct:
     """A column of a pandas frame; text and categories by their distinct values."""
     kind = str(column.dtype)
     if kind == "category":
+        _refuse_kind(column.cat.categories.dtype)
         places, found = column.cat.codes.to_numpy(), column.cat.categories.tolist()
     elif kind in ("str", "string"):
         places, found = column.factorize()
@@ -450,8 +471,12 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         if hasattr(X, "iloc") and hasattr(X, "columns") and min(X.shape) > 0:
             validate_data(self, X, skip_check_array=True, reset=reset)
             return [] if reset else [_frame_column(X.iloc[:, j]) for j in range(X.shape[1])]
+        if isinstance(X, list | tuple):
+            X = np.array(X, dtype=object)
+        _refuse_kind(getattr(X, "dtype", None))
+        listed = isinstance(X, np.ndarray) and X.dtype == object
         X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=reset)
-        return list(X.T)
+        return [_alone(column.tolist()) for column in X.T] if listed else list(X.T)
 
     def _written(self, codes: list[NDArray[np.intp]]) -> Any:
         """The encoded columns of the positions of all columns' values."""

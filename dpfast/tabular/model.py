@@ -554,7 +554,10 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._on_rows(lambda part: self.estimator_.decision_function(part.X), data)
 
     def score(self, data: Any, y: Any = None) -> float:
-        """Accuracy of a classifier, R² of a regressor (of a quantile, D² of the pinball loss)."""
+        """Accuracy of a classifier, R² of a regressor (of a quantile, D² of the pinball loss).
+
+        Not private: it is computed from the targets.
+        """
         found = self.evaluate(self._with_target(data, y, self.schema_))
         name = "accuracy" if is_classifier(self.estimator_) else "deviance_explained"
         if name not in found:

@@ -20,6 +20,7 @@ from dpfast import (
     Problem,
     TableModel,
 )
+from dpfast._arrays import validated
 from dpfast.model_selection import PrivateSearchCV
 from dpfast.preprocessing import BoundedScaler, PublicOneHotEncoder
 from dpfast.privacy.repeats import FITS
@@ -317,3 +318,10 @@ def test_exposures_of_any_length_cause_no_warning():
         regressor(PoissonRegressor, max_exposure=1.0).fit(
             X, np.full(N, 1e300), exposure=long_and_short
         )
+
+
+def test_one_entry_of_a_list_does_not_decide_the_precision_of_the_others():
+    """Sums over float32 rows add up in another order, so the last bits of all rows would change."""
+    rows = [[np.float32(0.1), np.float32(x)] for x in range(5)]
+    for X in (rows, [*rows[:4], [0.1, 4.0]]):
+        assert validated(LogisticRegression(), X, dtype=[np.float64, np.float32]).dtype == float

@@ -149,6 +149,9 @@ def test_units_that_are_not_covered_are_refused():
         made(replace(NUMBERS, intercept=0.0), farthest=100.0).check(0.5, 0.1)
     with pytest.raises(ValueError, match="farthest must be None for the loss 'logistic'"):
         made(farthest=100.0)
+    # Where it starts is rounded in proportion to the ridge there, which is not charged.
+    with pytest.raises(ValueError, match="more_ridge must be 0 for the intercept"):
+        made(NUMBERS, farthest=100.0, more_ridge=1e9)
 
 
 def made(shape=None, relation="replace_one", **changes):

@@ -295,6 +295,25 @@ class TestPublicOneHotEncoder:
         for found in others:
             np.testing.assert_array_equal(found[:1], alone)
 
+    @pytest.mark.parametrize("entry", ["z", 2.5, True, 2**70, None, np.float64(0.5)])
+    def test_what_an_entry_of_a_list_means_is_its_own(self, entry):
+        """In one array with a text numpy.float32(0.1) was 0.1, and with a number another one."""
+        column = [np.float32(0.1), np.float32(0.5), np.float32(0.1)]
+        categories = ["0.1", "0.10000000149011612", "0.5"]
+        expected = one_hot(column, categories)[:2]
+        changed = [*column[:2], entry]
+        np.testing.assert_array_equal(one_hot(changed, categories)[:2], expected)
+        found = PublicOneHotEncoder([categories]).fit_transform([[x] for x in changed])
+        np.testing.assert_array_equal(found[:2], expected)
+
+    def test_what_would_change_the_others_is_refused_and_not_quoted(self):
+        encoder, column = PublicOneHotEncoder([["1", "2"]]), np.array([1.25, 1j])
+        frame = pd.DataFrame({"a": column})
+        for X in (column[:, None], np.array([[1.25], [b"a"]]), frame, frame.astype("category")):
+            with pytest.raises(ValueError, match="not supported") as caught:
+                encoder.fit_transform(X)
+            assert "1.25" not in str(caught.value)
+
     def test_text_against_number_categories(self):
         with pytest.raises(ValueError, match=r"Column 'x0': .* must hold numbers"):
             PublicOneHotEncoder([[1, 2]]).fit_transform(np.array([["x"]], dtype=object))
