@@ -46,7 +46,7 @@ _GUESS, _GUESS_DEVIATION, _LEAST_CURVATURE, _SHORT_OF_WHOLE = 0.8, 0.4, 0.12, 0.
 # How much a secant counts one step later.
 _FORGET = 0.5
 # A secant's curvature is believed but for so many deviations of the noise in it.
-_DOUBT = 2.0
+_DOUBT = 4.0
 # Shorter weights have no direction of their own yet.
 _SHORTEST = 0.1
 # The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
