@@ -4,7 +4,8 @@ The descent begins at the best constant prediction, as far as noisy class counts
 that were released tell more than their own step: two of them at different points are a secant.
 Along the weights themselves, the one direction that every step agrees on, secants add up to a
 curvature that stands out of the noise, and steps are as long as that allows: a strong signal, whose
-loss is nearly flat where its weights are, is not stopped halfway.
+loss is nearly flat where its weights are, is not stopped halfway.  And where the last secant shows
+more curvature than was planned for, so that steps would pass the minimum, they get shorter.
 
 A hinge's corner, or the pinball loss's, is rounded off, over less from step to step: wide, it shows
 the way; narrow, what is minimized is the loss itself (graduated smoothing).  The mean loss is
@@ -48,7 +49,7 @@ _GUESS, _GUESS_DEVIATION, _LEAST_CURVATURE, _SHORT_OF_WHOLE = 0.8, 0.4, 0.12, 0.
 # How much a secant counts one step later.
 _FORGET = 0.5
 # A secant's curvature is believed but for so many deviations of the noise in it.
-_DOUBT = 2.0
+_DOUBT = 4.0
 # Shorter weights have no direction of their own yet.
 _SHORTEST = 0.1
 # The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
@@ -173,9 +174,10 @@ def descend(
     bends = shape.loss.kind != "classification" and momentum > 0.0
     stretches = ridge == 0.0 and plain and not bends
     noise = mechanism.stddev / n / curvature
-    line, bend = _Line(free, noise), _Bend(noise)
-    # Where the loss itself changes from step to step, secants tell nothing of its curvature.
-    bounded = plain and settings.narrowing == 1.0
+    line, bend = _Line(free, noise), _Bend()
+    planned = curvature * (1.0 if pace is None else pace.rows)
+    # Where the loss itself changes from step to step secants tell nothing of its curvature.
+    bounded = settings.narrowing == 1.0 and not isinstance(spread, Spread)
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
     norms = np.empty(steps)
     corners, paces = settings.corners, settings.paces
@@ -187,6 +189,7 @@ def descend(
         if pace is not None:
             asked = (*pace.point, *asked)
         noisy = curator.release(mechanism, at, units.weights * (transform @ z), *asked)
+        loud = noise * (1.0 if pace is None else pace.change)
         if pace is not None:
             noisy = pace.gradient(noisy)
         noisy = noisy.reshape(v.shape) / n
@@ -195,7 +198,7 @@ def descend(
         norms[iteration] = units.loss * np.linalg.norm(noisy)
         move = paces[iteration] * step * (noisy + pull * z)
         if bounded:
-            move /= bend.most(z, noisy / curvature)
+            move /= bend.most(z, noisy / planned, loud)
         if stretches:
             line.add(z, noisy / curvature)
             move = line.stretched(z, move)
@@ -394,23 +397,17 @@ class _Bend:
     Rows that were shortened have no part in the second moments that coordinates were learned by,
     so along some directions the others may be many times as long as white ones.  Steps that pass
     the minimum there are long, and noise does not hide what their gradients tell.
-
-    Attributes
-    ----------
-    noise : float
-        Deviation of an entry of a mean gradient, in units of the curvature planned for.
     """
 
-    noise: float
     found: float = 1.0
     before: tuple[Matrix, Matrix] | None = None
 
-    def most(self, z: Matrix, gradient: Matrix) -> float:
-        """At least 1; with one more gradient."""
+    def most(self, z: Matrix, gradient: Matrix, noise: float) -> float:
+        """At least 1; with one more gradient, in these units, and the deviation in its entries."""
         if self.before is not None:
             step, change = z - self.before[0], gradient - self.before[1]
             length = max(float(np.linalg.norm(step)), 1e-12)
-            doubt = _DOUBT * math.sqrt(2.0) * self.noise / length
+            doubt = _DOUBT * math.sqrt(2.0) * noise / length
             self.found = max(self.found, float(np.sum(step * change)) / length**2 - doubt)
         self.before = z.copy(), gradient.copy()
         return self.found

@@ -557,6 +557,24 @@ def test_steps_follow_how_far_one_goes():
     assert steps["huberized-hinge"] == 21
 
 
+@pytest.mark.parametrize(("persons", "epsilon"), [(None, 8.0), (2_000, 64.0)])
+def test_steps_are_no_longer_than_secants_allow(persons, epsilon):
+    """All products of skewed numbers: where long rows are cut, coordinates are far from white."""
+    rng = np.random.default_rng(0)
+    a, b, c = np.minimum(rng.exponential(0.12, (3, 8_000)), 1.0)
+    squares = [a * a, a * b, a * c, b * b, b * c, c * c]
+    cubes = [a * a * a, a * a * b, a * a * c, a * b * b, a * b * c, b * b * c, c * c * c]
+    X = np.column_stack([a, b, c, *squares, *cubes])
+    signal = a - 2.0 * b + c + 2.0 * a * b
+    y = np.clip(signal + signal.std() * rng.standard_normal(8_000) / 2.0, -1.0, 1.0)
+    rows = {"groups": np.repeat(np.arange(persons), 4), "max_rows_per_group": 4} if persons else {}
+    problem = Problem(X, y, Loss("huber", 1.0), data_norm=4.0, intercept=1.0, **rows)
+    Z, budget = np.column_stack([X, np.ones(len(y))]), Budget(epsilon, 1e-6)
+    fits = [solve(problem, "dp-whitened-gd", budget, random_state=k) for k in range(3)]
+    lost = [np.mean(np.square(y - Z @ fit.w)) / np.var(y) for fit in fits]
+    assert np.mean(lost) < 0.22  # least squares leave 0.207
+
+
 def plan_of(n, loss, **options):
     return plan(ProblemShape(n, 9, 1.0, loss), "dp-whitened-gd", BUDGET, **options).settings
 
