@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, logit, softmax
 from sklearn.utils.validation import check_is_fitted
 
-from dpfast._validation import check_choice, check_real
+from dpfast._validation import check_choice, check_real, warn
+from dpfast.errors import QuestionableSettingWarning
 from dpfast.estimators._classifier import PrivateLinearClassifier
 from dpfast.estimators._documented import documented
 from dpfast.estimators._inference import Inferential
@@ -97,6 +98,19 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
                 f"got {self.solver!r}. multi_class='ovr' takes other solvers."
             )
         return Loss("logistic")
+
+    def _resolve_classes(self, y: NDArray[Any] | None) -> tuple[NDArray[Any], tuple[str, ...]]:
+        classes, notes = super()._resolve_classes(y)
+        given = [] if self.classes is None else np.asarray(self.classes).tolist()
+        last = classes.tolist()[-1]
+        if len(given) == 2 and given[1] != last and self.threshold not in (0.5, "balanced"):
+            warn(
+                f"threshold is for the probability of {last!r}, the last of the sorted classes, "
+                f"and not of {given[1]!r}, the last of those given. For a threshold of that one, "
+                f"take 1 minus it: {1.0 - float(self.threshold):.6g}.",
+                QuestionableSettingWarning,
+            )
+        return classes, notes
 
     def _check_threshold(self) -> None:
         if not isinstance(self.threshold, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 from dpfast.inference.estimates import REASONS, Estimates
 
 _MARKS = ("", "¹", "²", "³")
+# Columns of numbers before the ratios, and significant digits.
+_PLAIN, _DIGITS = 6, 4
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,9 @@ class Summary:
         columns = list(self.numbers().values())
         rows = [("", *self.headings)]
         for k, name in enumerate(found.names):
-            written = [f"{column[k]:.4g}" if np.isfinite(column[k]) else "-" for column in columns]
+            plain, ratios = columns[:_PLAIN], columns[_PLAIN:]
+            written = [_written(column[k]) for column in plain]
+            written += [_written(column[k], around=1.0) for column in ratios]
             rows.append((name + _MARKS[found.refused[k]], *written))
         return rows
 
@@ -132,3 +137,12 @@ class Summary:
         codes = sorted(set(self.estimates.refused) - {0})
         why = [f"{_MARKS[code]} No standard error: {REASONS[code]}." for code in codes]
         return [*why, *self.notes]
+
+
+def _written(number: float, around: float = 0.0) -> str:
+    """A number with as many digits as its distance from another needs."""
+    if not np.isfinite(number):
+        return "-"
+    away = abs(number - around)
+    more = max(0, -1 - math.floor(math.log10(away))) if around and away else 0
+    return f"{number:.{min(_DIGITS + more, 15)}g}"

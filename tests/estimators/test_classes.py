@@ -1,10 +1,13 @@
 """Weights of classes, their private count, and the threshold that follows from it."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression as Usual
 
 from dpfast import Budget, BudgetExceeded, LinearSVC, LogisticRegression, blocks
+from dpfast.errors import QuestionableSettingWarning
 from dpfast.privacy import BudgetAccountant
 from dpfast.tabular import TableModel
 
@@ -103,6 +106,18 @@ def test_a_balanced_threshold_is_the_private_share():
     np.testing.assert_array_equal(model.predict(X) == "yes", likely)
     at_half = model.set_params(threshold=0.5).predict(X)
     assert np.sum(at_half == "yes") < 0.5 * np.sum(likely)
+
+
+def test_a_threshold_of_the_class_that_sorting_puts_first_is_questioned():
+    # A share of 0.1 of "ok" is passed by every row, and no fraud would ever be predicted.
+    X, y = np.linspace(-1.0, 1.0, 300)[:, None], np.repeat(["ok", "fraud"], 150)
+    settings = {"epsilon": 8.0, "data_norm": 1.0, "classes": ["ok", "fraud"], "random_state": 0}
+    with pytest.warns(QuestionableSettingWarning, match="probability of 'ok'.*: 0.9"):
+        LogisticRegression(threshold=0.1, **settings).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", QuestionableSettingWarning)
+        LogisticRegression(threshold="balanced", **settings).fit(X, y)
+        LogisticRegression(threshold=0.1, **{**settings, "classes": ["fraud", "ok"]}).fit(X, y)
 
 
 def test_a_count_of_nobody_keeps_the_threshold_away_from_zero():

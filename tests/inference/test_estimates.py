@@ -146,3 +146,10 @@ def test_what_are_no_estimates_is_refused(changes, expected):
     assert Estimates.from_dict(given, ["a", "b", "c"], np.ones(3)).refused == (0, 0, 1)
     with pytest.raises(ValueError, match=expected):
         Estimates.from_dict({**given, **changes}, ["a", "b", "c"], np.ones(3))
+
+
+def test_ratios_near_one_have_digits_beyond_it():
+    # Of a day, or of a euro: four digits of 1.0000123 are 1.
+    small = Estimates(("day",), np.array([1.23e-5]), np.array([[1e-12]]), np.array([[1e-12]]), (0,))
+    row = str(summary(small, ratio="odds ratio")).splitlines()
+    assert any(line.split()[-3:] == ["1.0000123", "1.0000107", "1.0000139"] for line in row)
