@@ -3,8 +3,9 @@
 Most of a heavy tail lies in octaves whose counts do not stand out of the noise, and clipped slopes
 do not see it either.  So many lognormal and gamma laws (and a mass below all octaves) are weighed
 by how likely they make the counts, and the share of an octave may differ from that of a law, in
-heavy tails farther out than in light ones.  Given a law all of this is normal, and what a sum of
-the targets tells besides is Bayes' law, too.  All of it is post-processing of the counts.
+heavy tails farther out than in light ones, or be one of another mode.  Given a law all of this is
+normal, and what a sum of the targets tells besides is Bayes' law, too.  All of it is
+post-processing of the counts.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ _WITHIN = 0.4
 _MASS = 0.25
 # Tails, and how many are so: from an octave to the next shares fall to no less than this part, and
 # what a share may be apart from it to no less than that.  It may be so far apart beforehand, in
-# units of the share; and as far as it is from so many deviations of the noise on, such as shares of
-# a second mode.
+# units of the share.
 _TAILS = ((0.0, 0.15, 0.6), (0.25, 0.3, 0.3), (0.0, 0.4, 0.1))
-_APART, _SURELY = 0.3, 3.0
+_APART = 0.3
+# How likely a share is one of another mode, before any data are seen; and what is left out after.
+_MODE, _MODE_SEEN = 0.01, 0.05
 # How far the mean of an octave may be from the usual, in units of its width.
 _UNEVEN = 0.2
 # Laws that are less likely than the likeliest by this factor are left out.
@@ -103,11 +105,14 @@ class TargetLaw:
         kept = likely > _UNLIKELY
         laws, together, apart = laws[kept], together[kept], apart[kept]
         likely = likely[kept] / likely[kept].sum()
-        off = np.minimum(np.abs(noisy - likely @ laws), 1.0)  # as far as shares can be apart
-        apart = np.where(off > _SURELY * noise, np.maximum(apart, off), apart)
-        known = apart**2 / (apart**2 + noise**2)
+        other, off = _modes(noisy, noise, likely @ laws, _middles(edges, low))
+        wide = np.maximum(apart, off)
+        smooth, mode = (part**2 / (part**2 + noise**2) for part in (apart, wide))
+        known = smooth + other * (mode - smooth)
         expected = laws + known * (noisy - laws)
-        return cls(edges, expected, known * noise**2, (1.0 - known) * together, likely, low)
+        doubt = other * (1.0 - other) * np.square((mode - smooth) * (noisy - laws))
+        own = known * noise**2 + doubt
+        return cls(edges, expected, own, (1.0 - known) * together, likely, low)
 
     @property
     def shares(self) -> Vector:
@@ -215,6 +220,22 @@ class TargetLaw:
         wide = math.log(float(shares @ values**2) / float(shares @ values) ** 2)
         values = values ** math.sqrt(max(0.1, 1.0 - length**2 / max(wide, 1e-300)))
         return values / float(shares @ values), shares
+
+
+def _modes(noisy: Vector, noise: float, law: Vector, middles: Vector) -> tuple[Vector, Vector]:
+    """How likely each share is one of another mode, and how far it then is from the smooth `law`.
+
+    Beforehand a mode is of any size above the noise, on the scale of logarithms, and rarely adds
+    more to the mean than all else: of many empty octaves, far above the targets, one has noise of
+    three deviations.
+    """
+    off = np.abs(np.clip(noisy, 0.0, 1.0) - law)
+    out = np.maximum(off, noise)
+    usual = np.minimum(1.0, float(law @ middles) / (out * middles)) ** 2
+    beforehand = _MODE * usual / (out * max(1.0, -math.log(noise)))
+    normal = np.exp(np.maximum(-0.5 * np.square(out / noise), -600.0))
+    chance = beforehand / (beforehand + normal / (noise * math.sqrt(2.0 * math.pi)))
+    return np.where(chance > _MODE_SEEN, chance, 0.0), off
 
 
 def _middles(edges: Vector, low: float) -> Vector:

@@ -129,8 +129,19 @@ def test_many_targets_may_be_the_lowest(zeros):
 
 def test_a_rare_mode_far_above_counts_where_it_stands_out():
     """One in a hundred targets is fifty times the others: a third of the mean."""
-    y, noise = lognormal(0.2, 0.4), 0.002
+    y, noise = lognormal(0.2, 0.4), 0.0012
     y[::100] *= 50.0
     draws = noise * np.random.default_rng(5).standard_normal((20, len(EDGES)))
     means = [TargetLaw.of(EDGES, shares(y) + draw, noise).mean for draw in draws]
     assert np.median(means) == pytest.approx(y.mean(), rel=0.15)
+
+
+def test_noise_of_three_deviations_far_above_is_no_mode():
+    """In one of many empty octaves: as a mode it would multiply the mean by four."""
+    y, noise = lognormal(0.05, 0.4), 0.01
+    exact = shares(y)
+    means = []
+    for off in (0.0, 3.2):
+        exact[-2] = off * noise
+        means.append(TargetLaw.of(EDGES, exact, noise).mean)
+    assert means[1] < 1.3 * means[0]
