@@ -168,6 +168,38 @@ static double factor_of(const dpfast_group_clip *clip, ptrdiff_t m, const group_
     return sizes->square == sizes->square ? factor : sizes->square;
 }
 
+#include <stdlib.h>
+typedef struct proto_t { int mode; double rho, kappa; } proto_t;
+static const proto_t *proto(void)
+{
+    static proto_t p; const char *e = getenv("PM");
+    p.mode = e ? atoi(e) : 0; e = getenv("PR"); p.rho = e ? atof(e) : 0.0; e = getenv("PK"); p.kappa = e ? atof(e) : 1.0;
+    return &p;
+}
+static double proto_factor(const dpfast_group_clip *clip, ptrdiff_t m, const double *triangle, const double *t, const double *w, double *scratch)
+{
+    double v[65536], big = 0.0, all = 0.0, expected = 0.0, extra = 0.0, sum = 0.0, l2; const double *row = triangle; ptrdiff_t i;
+    const proto_t *p = proto();
+    group_sizes z;
+    for (i = 0; i < m; i++) {
+        const double q = row[i] * w[i] * w[i], ti = t[i]*t[i]*q, vi = t[i]*(1.0-t[i])*q;
+        v[i] = w[i] * (p->mode == 1 || p->mode == 4 ? t[i] : sqrt(fmax(0.0, t[i]*(1.0-t[i]))));
+        big = fmax(big, ti); all += ti; expected += vi; extra = fmax(extra, ti - vi); sum += sqrt(ti);
+        row += i + 1;
+    }
+    z = sizes_by_products(m, triangle, 1, m, v, scratch);
+    const double cross = p->rho * fmax(0.0, z.square - z.squares);
+    switch (p->mode) {
+    case 1: l2 = all + cross; break;
+    case 2: l2 = fmax(big, p->kappa * (expected + cross)); break;
+    case 3: l2 = p->kappa * (expected + cross) + extra - (p->kappa-1.0)*expected/(double)m*0; break;
+    case 4: l2 = sum * sum; break;
+    default: l2 = 0.0;
+    }
+    l2 = sqrt(l2);
+    return l2 > clip->norm ? clip->norm / l2 : 1.0;
+}
+
 static ptrdiff_t dense_block(const dpfast_dense *rows)
 {
     const ptrdiff_t entry = rows->scalar == DPFAST_FLOAT64 ? 8 : 4;

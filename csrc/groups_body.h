@@ -11,6 +11,7 @@ typedef struct LOCAL(task) {
     const dpfast_loss *loss;
     ptrdiff_t n_classes, dim;
     const double *w;
+    double more[65536];
     double *slopes, *losses, *partial, *alone, *scratch; /* parts of the caller's scratch */
     double *gradient;
     double share;
@@ -32,6 +33,18 @@ static dpfast_status LOCAL(slopes)(LOCAL(task) *task, const ROWS *part, ptrdiff_
     }
     if (task->n_classes == 1) {
         vectors()->losses(m, s, part->target, NULL, task->loss, INFINITY, task->losses);
+        if (proto()->mode) {
+            for (i = 0; i < m; i++) {
+                const double limit = task->clip->row_norm * (double)inverse_norm[i];
+                const double v = task->losses[i], own = fabs(v), t = own > 1.0 - own ? own : 1.0 - own;
+                const double r = t > limit ? limit / t : 1.0;
+                const double w = part->weight != NULL ? part->weight[i] : 1.0;
+                s[i] = v * r * w;
+                task->losses[i] = t;
+                task->more[i] = r * w;
+            }
+            return DPFAST_OK;
+        }
         for (i = 0; i < m; i++) {
             const double limit = task->clip->row_norm * (double)inverse_norm[i];
             double v = task->losses[i]; /* NaN fails both comparisons and stays NaN */
@@ -54,6 +67,11 @@ static void LOCAL(scale)(LOCAL(task) *task, ptrdiff_t g, ptrdiff_t next, ptrdiff
     ptrdiff_t i, k;
     for (; g < next; g++) {
         const ptrdiff_t own = rows_of(groups, g);
+        if (own > 1 && proto()->mode && task->n_classes == 1) {
+            const ptrdiff_t at = s - task->slopes;
+            const double f = proto_factor(task->clip, own, groups->gram + groups->gram_start[g], task->losses + at, task->more + at, task->scratch);
+            for (i = 0; i < own; i++) s[i] *= f;
+        }
         if (own > 1) {
             const group_sizes sizes =
                 sizes_by_products(own, groups->gram + groups->gram_start[g], task->n_classes, m, s,
