@@ -169,35 +169,62 @@ static double factor_of(const dpfast_group_clip *clip, ptrdiff_t m, const group_
 }
 
 #include <stdlib.h>
-typedef struct proto_t { int mode; double rho, kappa; } proto_t;
-static const proto_t *proto(void)
+static double env(const char *name, double other)
 {
-    static proto_t p; const char *e = getenv("PM");
-    p.mode = e ? atoi(e) : 0; e = getenv("PR"); p.rho = e ? atof(e) : 0.0; e = getenv("PK"); p.kappa = e ? atof(e) : 1.0;
-    return &p;
+    const char *e = getenv(name);
+    return e ? atof(e) : other;
 }
-static double proto_factor(const dpfast_group_clip *clip, ptrdiff_t m, const double *triangle, const double *t, const double *w, double *scratch)
+static int mode(void) { static int p = -1; return p < 0 ? (p = (int)env("PM", 3)) : p; }
+static double kappa(void) { static double p = -1; return p < 0 ? (p = env("PK", 1)) : p; }
+
+/* Multiplies the slopes of a group of m rows by what does not depend on labels. */
+static void weigh_labels_alike(const dpfast_group_clip *clip, ptrdiff_t m, ptrdiff_t n_classes,
+                               ptrdiff_t stride, const double *target, const double *weight,
+                               const float *inverse_norm, double *s)
 {
-    double v[65536], big = 0.0, all = 0.0, expected = 0.0, extra = 0.0, sum = 0.0, l2; const double *row = triangle; ptrdiff_t i;
-    const proto_t *p = proto();
-    group_sizes z;
+    double expected = 0.0, surprise = 0.0, all = 0.0, big = 0.0, length, factor;
+    ptrdiff_t i, k;
     for (i = 0; i < m; i++) {
-        const double q = row[i] * w[i] * w[i], ti = t[i]*t[i]*q, vi = t[i]*(1.0-t[i])*q;
-        v[i] = w[i] * (p->mode == 1 || p->mode == 4 ? t[i] : sqrt(fmax(0.0, t[i]*(1.0-t[i]))));
-        big = fmax(big, ti); all += ti; expected += vi; extra = fmax(extra, ti - vi); sum += sqrt(ti);
-        row += i + 1;
+        const double limit = clip->row_norm * (double)inverse_norm[i];
+        double longest, mean, f, reach; /* squares: of the longest slopes, of the expected ones */
+        if (n_classes == 1) {
+            const double own = fabs(s[i]), other = 1.0 - own;
+            longest = own > other ? own * own : other * other;
+            mean = own * other;
+        } else {
+            const ptrdiff_t y = (ptrdiff_t)target[i];
+            double square = 0.0, least = 1.0, p;
+            for (k = 0; k < n_classes; k++) {
+                const double v = s[k * stride + i];
+                p = k == y ? 1.0 + v : v;
+                least = p < least ? p : least;
+                square += v * v;
+            }
+            p = 1.0 + s[y * stride + i];
+            longest = square + 2.0 * (p - least);
+            mean = 2.0 - square - 2.0 * p;
+        }
+        f = longest > limit * limit ? limit / sqrt(longest) : 1.0;
+        f *= weight != NULL ? weight[i] : 1.0;
+        for (k = 0; k < n_classes; k++) {
+            s[k * stride + i] *= f;
+        }
+        reach = f / (double)inverse_norm[i];
+        reach *= reach;
+        mean *= reach; longest *= reach;
+        expected += mean;
+        surprise = longest - mean > surprise ? longest - mean : surprise;
+        all += longest;
+        big = longest > big ? longest : big;
     }
-    z = sizes_by_products(m, triangle, 1, m, v, scratch);
-    const double cross = p->rho * fmax(0.0, z.square - z.squares);
-    switch (p->mode) {
-    case 1: l2 = all + cross; break;
-    case 2: l2 = fmax(big, p->kappa * (expected + cross)); break;
-    case 3: l2 = p->kappa * (expected + cross) + extra - (p->kappa-1.0)*expected/(double)m*0; break;
-    case 4: l2 = sum * sum; break;
-    default: l2 = 0.0;
+    if (m < 2) return;
+    length = mode() == 3 ? sqrt(expected + surprise) : mode() == 1 ? sqrt(all) : sqrt(expected > big ? expected : big);
+    factor = length > clip->norm * kappa() ? clip->norm * kappa() / length : 1.0;
+    for (k = 0; k < n_classes && factor != 1.0; k++) {
+        for (i = 0; i < m; i++) {
+            s[k * stride + i] *= factor;
+        }
     }
-    l2 = sqrt(l2);
-    return l2 > clip->norm ? clip->norm / l2 : 1.0;
 }
 
 static ptrdiff_t dense_block(const dpfast_dense *rows)

@@ -11,7 +11,6 @@ typedef struct LOCAL(task) {
     const dpfast_loss *loss;
     ptrdiff_t n_classes, dim;
     const double *w;
-    double more[65536];
     double *slopes, *losses, *partial, *alone, *scratch; /* parts of the caller's scratch */
     double *gradient;
     double share;
@@ -33,16 +32,8 @@ static dpfast_status LOCAL(slopes)(LOCAL(task) *task, const ROWS *part, ptrdiff_
     }
     if (task->n_classes == 1) {
         vectors()->losses(m, s, part->target, NULL, task->loss, INFINITY, task->losses);
-        if (proto()->mode) {
-            for (i = 0; i < m; i++) {
-                const double limit = task->clip->row_norm * (double)inverse_norm[i];
-                const double v = task->losses[i], own = fabs(v), t = own > 1.0 - own ? own : 1.0 - own;
-                const double r = t > limit ? limit / t : 1.0;
-                const double w = part->weight != NULL ? part->weight[i] : 1.0;
-                s[i] = v * r * w;
-                task->losses[i] = t;
-                task->more[i] = r * w;
-            }
+        if (task->clip->consistent) {
+            memcpy(s, task->losses, (size_t)m * sizeof *s);
             return DPFAST_OK;
         }
         for (i = 0; i < m; i++) {
@@ -54,23 +45,27 @@ static dpfast_status LOCAL(slopes)(LOCAL(task) *task, const ROWS *part, ptrdiff_
         }
         return DPFAST_OK;
     }
+    if (task->clip->consistent) {
+        return softmax_slopes(m, task->n_classes, part->target, NULL, NULL, 0, INFINITY, s);
+    }
     return softmax_slopes(m, task->n_classes, part->target, part->weight, inverse_norm, 0,
                           task->clip->row_norm, s);
 }
 
 /* Scales the slopes of groups [g, next), the m rows of a block. */
-static void LOCAL(scale)(LOCAL(task) *task, ptrdiff_t g, ptrdiff_t next, ptrdiff_t m)
+static void LOCAL(scale)(LOCAL(task) *task, const ROWS *part, const float *inverse_norm,
+                         ptrdiff_t g, ptrdiff_t next, ptrdiff_t m)
 {
     const dpfast_groups *groups = task->groups;
     const double alone = task->clip->gauge < 1.0 ? task->clip->gauge : 1.0;
     double *s = task->slopes;
     ptrdiff_t i, k;
     for (; g < next; g++) {
-        const ptrdiff_t own = rows_of(groups, g);
-        if (own > 1 && proto()->mode && task->n_classes == 1) {
-            const ptrdiff_t at = s - task->slopes;
-            const double f = proto_factor(task->clip, own, groups->gram + groups->gram_start[g], task->losses + at, task->more + at, task->scratch);
-            for (i = 0; i < own; i++) s[i] *= f;
+        const ptrdiff_t own = rows_of(groups, g), at = s - task->slopes;
+        if (task->clip->consistent) {
+            weigh_labels_alike(task->clip, own, task->n_classes, m, part->target + at,
+                               part->weight != NULL ? part->weight + at : NULL, inverse_norm + at,
+                               s);
         }
         if (own > 1) {
             const group_sizes sizes =
@@ -113,7 +108,7 @@ static dpfast_status LOCAL(add_block)(LOCAL(task) *task, ptrdiff_t g, ptrdiff_t 
     if (status != DPFAST_OK) {
         return status;
     }
-    LOCAL(scale)(task, g, next, m);
+    LOCAL(scale)(task, &part, task->rows->inverse_norm + first, g, next, m);
     for (k = 0; k < task->n_classes; k++) {
         LOCAL(add_rows)(&part, task->slopes + k * m, task->partial + k * task->dim);
     }
@@ -133,6 +128,10 @@ static dpfast_status LOCAL(add_long)(LOCAL(task) *task, ptrdiff_t g)
     ptrdiff_t i, k;
     if (status != DPFAST_OK) {
         return status;
+    }
+    if (task->clip->consistent) {
+        weigh_labels_alike(task->clip, m, task->n_classes, m, part.target, part.weight,
+                           task->rows->inverse_norm + first, task->slopes);
     }
     sizes = sizes_by_lengths(m, task->n_classes, m, task->slopes, task->rows->inverse_norm + first);
     memset(task->alone, 0, (size_t)size * sizeof *task->alone);

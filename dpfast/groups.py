@@ -56,6 +56,7 @@ class GroupClip:
     gauge: float
     relative: float
     absolute: float
+    consistent: bool = False
 
 
 @dataclass(frozen=True, eq=False)

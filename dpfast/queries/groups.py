@@ -18,7 +18,7 @@ from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries.coordinates import InCoordinates, coordinates_of, reach_of
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape
-from dpfast.sums import RowSums
+from dpfast.sums import RowSums, check_consistent
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -89,9 +89,16 @@ class GroupGradient(InCoordinates):
     """
 
     def __init__(
-        self, shape: ProblemShape, limit: float, weight: float, n_classes: int = 1
+        self,
+        shape: ProblemShape,
+        limit: float,
+        weight: float,
+        n_classes: int = 1,
+        consistent: bool = False,
     ) -> None:
+        check_consistent(consistent, shape.loss)
         super().__init__(shape, limit)
+        self.consistent = consistent
         self.weight, self.n_classes = weight, n_classes
         self.largest_argument = shape.largest_weights
         self.dimension = n_classes * shape.dim + 1
@@ -153,6 +160,7 @@ class GroupGradient(InCoordinates):
             # Products of rows, and a form of them; each row in the coordinates.
             relative=2.0 * unit,
             absolute=2.0 * unit * reach,
+            consistent=self.consistent,
         )
 
 

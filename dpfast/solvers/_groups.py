@@ -106,11 +106,15 @@ def automatic_settings(settings: Callable[[float], dict[str, Any]], u: float) ->
 
 
 def gradient_query(
-    shape: ProblemShape, limit: float, neighboring_relation: str, n_classes: int = 1
+    shape: ProblemShape,
+    limit: float,
+    neighboring_relation: str,
+    n_classes: int = 1,
+    consistent: bool = False,
 ) -> GroupGradient:
     """The query of every step."""
     weight = _ALIKE * records_apart(neighboring_relation)
-    return GroupGradient(shape, limit, weight, n_classes)
+    return GroupGradient(shape, limit, weight, n_classes, consistent)
 
 
 def limit_of(shape: ProblemShape, radius: float, farthest: float) -> float:

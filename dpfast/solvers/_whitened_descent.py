@@ -15,6 +15,7 @@ they pile up there: steps shrink as the square root, which is between the two.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -155,14 +156,15 @@ def descend(
     if settings.groups is not None:
         clip = settings.clip_norm
         pace = _groups.Pace(settings.groups, mechanism, shape, clip, units.loss)
-        step, pull = step / pace.rows, pull * pace.rows
+        if not os.environ.get("PS"):
+            step, pull = step / pace.rows, pull * pace.rows
     # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
     # spread that whitening takes from the rows, gradient steps would have to be tiny.
     damping = None
     if ridge > 0.0:
         damping = ridge * step.reshape(-1, 1) * (transform.T @ transform)
     # Not where ridge, log link or groups rest on the steps.
-    plain = not isinstance(spread, Spread) and pace is None
+    plain = not isinstance(spread, Spread) and (pace is None or bool(os.environ.get("PS")))
     # Losses of residuals are flat far out and bend near the minimum: long steps overshoot it there
     # if momentum carries them on.
     bends = shape.loss.kind != "classification" and momentum > 0.0
@@ -182,6 +184,9 @@ def descend(
         noisy = curator.release(mechanism, at, units.weights * (transform @ z), *asked)
         if pace is not None:
             noisy = pace.gradient(noisy)
+            if os.environ.get("PS"):
+                noisy /= pace.rows
+                line.noise = noise * pace.change
         noisy = noisy.reshape(v.shape) / n
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
@@ -203,9 +208,9 @@ def descend(
         change = pace.change
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change)
-    if settings.james_stein and plain and classes is None and _tells_shares(shape, coordinates):
+    if settings.james_stein and plain and classes is None and (pace is None or os.environ.get("PI")) and _tells_shares(shape, coordinates):
         averages = points / (steps - first), told / (steps - first)
-        mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
+        mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
     return mean, norms, change
 
 
@@ -325,6 +330,7 @@ def _settled_intercept(
     settings: Settings,
     shape: ProblemShape,
     coordinates: Coordinates,
+    change: float = 1.0,
 ) -> float:
     """The intercept of the weights `v`; gradients were `told` at points `asked`, on average."""
     free, few = coordinates.free, settings.rows_per_weight
@@ -337,7 +343,7 @@ def _settled_intercept(
         share=float(shares[1]),
         share_noise=noise,
         slope=float(told[-1]) / unit,
-        slope_noise=settings.gradient.stddev / (shape.n_samples * unit * math.sqrt(averaged)),
+        slope_noise=settings.gradient.stddev * (change if settings.groups else 1.0) * (shape.max_weight if settings.groups else 1) / (shape.n_samples * unit * math.sqrt(averaged)),
         intercept=float(asked[-1]),
         length=white * float(np.linalg.norm(asked[:free])),
         cut=settings.clip / white,

@@ -319,9 +319,7 @@ def check_consistent(consistent: bool | str, shape: ProblemShape, automatic: boo
     """The option, of which "auto" stands for `automatic`."""
     if consistent == "auto":
         return automatic
-    if check_flag("consistent", consistent) and clips_groups(shape):
-        raise ValueError("consistent must be False for groups of rows; got True.")
-    return bool(consistent)
+    return check_flag("consistent", consistent)
 
 
 def _check_narrowing(narrowing: float | str, shape: ProblemShape, u: float) -> float:
@@ -422,7 +420,9 @@ def _slopes(
     if clips_groups(shape):
         share += _groups.SIZES_SHARE
         learned["groups"] = _groups.planned(release, shape, free, automatic, u)
-        query = _groups.gradient_query(shape, limit, neighboring_relation)
+        query = _groups.gradient_query(
+            shape, limit, neighboring_relation, consistent=consistent
+        )
     elif target_rounds > 0:
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     return _Slopes(share, query, learned)
