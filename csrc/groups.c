@@ -182,7 +182,7 @@ static void weigh_labels_alike(const dpfast_group_clip *clip, ptrdiff_t m, ptrdi
                                ptrdiff_t stride, const double *target, const double *weight,
                                const float *inverse_norm, double *s)
 {
-    double expected = 0.0, surprise = 0.0, all = 0.0, big = 0.0, length, factor;
+    double expected = 0.0, surprise = 0.0, all = 0.0, big = 0.0, sum = 0.0, rho, length, factor;
     ptrdiff_t i, k;
     for (i = 0; i < m; i++) {
         const double limit = clip->row_norm * (double)inverse_norm[i];
@@ -215,10 +215,17 @@ static void weigh_labels_alike(const dpfast_group_clip *clip, ptrdiff_t m, ptrdi
         expected += mean;
         surprise = longest - mean > surprise ? longest - mean : surprise;
         all += longest;
+        sum += sqrt(longest);
         big = longest > big ? longest : big;
     }
     if (m < 2) return;
-    length = mode() == 3 ? sqrt(expected + surprise) : mode() == 1 ? sqrt(all) : sqrt(expected > big ? expected : big);
+    rho = (pow((double)m, 2.0 * clip->power - 1.0) - 1.0) / ((double)m - 1.0);
+    if (mode() >= 3) {
+        const double cross = rho * (sum * sum - all);
+        expected += mode() == 3 ? cross : 0.0;
+        if (mode() == 4) { expected = (1.0 - rho) * (expected + surprise) + rho * sum * sum; surprise = 0.0; }
+    }
+    length = mode() >= 3 ? sqrt(expected + surprise) : mode() == 1 ? sqrt(all) : sqrt(expected > big ? expected : big);
     factor = length > clip->norm * kappa() ? clip->norm * kappa() / length : 1.0;
     for (k = 0; k < n_classes && factor != 1.0; k++) {
         for (i = 0; i < m; i++) {

@@ -42,6 +42,7 @@ typedef struct dpfast_group_clip {
     double gauge;    /* see `share` below */
     double relative; /* error of s^T G s over m sum_i (s_i ||z_i||)^2 */
     double absolute; /* error of a length over sum_i |s_i| */
+    double power;
     int consistent;  /* see below; logistic loss, or several classes */
 } dpfast_group_clip;
 

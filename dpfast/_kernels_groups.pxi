@@ -16,6 +16,7 @@ cdef extern from "dpfast.h" nogil:
         double gauge
         double relative
         double absolute
+        double power
         int consistent
 
     dpfast_status dpfast_group_products(

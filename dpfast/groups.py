@@ -56,6 +56,7 @@ class GroupClip:
     gauge: float
     relative: float
     absolute: float
+    power: float = 0.5
     consistent: bool = False
 
 

@@ -138,14 +138,14 @@ class GroupGradient(InCoordinates):
     def __call__(self, prepared: tuple[RowSums, Matrix, float], *point: Any) -> Vector:
         """The gradient and the share at the weights."""
         problem, transform, reach = prepared
-        w, row_norm, norm, gauge, *size = point
+        w, row_norm, norm, gauge, power, *size = point
         if size:
             problem = problem.with_loss(self.shape.loss.zoomed(*size))
         points = w[None] if w.ndim == 1 else w.T
-        total, share = problem.group_gradient(points, self._clip(row_norm, norm, gauge, reach))
+        total, share = problem.group_gradient(points, self._clip(row_norm, norm, gauge, power, reach))
         return np.append((transform.T @ total.T).ravel() / norm, self.weight * share)
 
-    def _clip(self, row_norm: float, norm: float, gauge: float, reach: float) -> GroupClip:
+    def _clip(self, row_norm: float, norm: float, gauge: float, power: float, reach: float) -> GroupClip:
         """How groups are clipped so that what is stated of them holds."""
         shape = self.shape
         down = 1.0 - 8.0 * UNIT
@@ -160,6 +160,7 @@ class GroupGradient(InCoordinates):
             # Products of rows, and a form of them; each row in the coordinates.
             relative=2.0 * unit,
             absolute=2.0 * unit * reach,
+            power=power,
             consistent=self.consistent,
         )
 
