@@ -168,68 +168,71 @@ static double factor_of(const dpfast_group_clip *clip, ptrdiff_t m, const group_
     return sizes->square == sizes->square ? factor : sizes->square;
 }
 
-#include <stdlib.h>
-static double env(const char *name, double other)
-{
-    const char *e = getenv(name);
-    return e ? atof(e) : other;
-}
-static int mode(void) { static int p = -1; return p < 0 ? (p = (int)env("PM", 3)) : p; }
-static double kappa(void) { static double p = -1; return p < 0 ? (p = env("PK", 1)) : p; }
+/* Of a row's slopes: the length of the longest that any label gives it, and the mean of the squares
+ * if labels follow the model. */
+typedef struct label_slopes {
+    double longest, mean;
+} label_slopes;
 
-/* Multiplies the slopes of a group of m rows by what does not depend on labels. */
+static label_slopes slopes_of_labels(ptrdiff_t n_classes, ptrdiff_t stride, ptrdiff_t label,
+                                     const double *s)
+{
+    label_slopes slopes;
+    if (n_classes == 1) {
+        const double own = fabs(s[0]), other = 1.0 - own;
+        slopes.longest = own > other ? own : other;
+        slopes.mean = own * other;
+    } else {
+        /* Of label k the square is ||p||^2 - 2 p_k + 1, p_k with probability p_k. */
+        const double p = 1.0 + s[label * stride];
+        double square = 0.0, least = p, mean;
+        ptrdiff_t k;
+        for (k = 0; k < n_classes; k++) {
+            const double v = s[k * stride];
+            least = k != label && v < least ? v : least;
+            square += v * v;
+        }
+        mean = 2.0 - square - 2.0 * p;
+        slopes.longest = sqrt(square + 2.0 * (p - least));
+        slopes.mean = mean > 0.0 ? mean : 0.0;
+    }
+    return slopes;
+}
+
+/* From the derivatives of a group's m rows to its slopes, weights included: rows, and then the whole
+ * group, are multiplied by factors that are the same whatever their labels are. */
 static void weigh_labels_alike(const dpfast_group_clip *clip, ptrdiff_t m, ptrdiff_t n_classes,
                                ptrdiff_t stride, const double *target, const double *weight,
                                const float *inverse_norm, double *s)
 {
-    double expected = 0.0, surprise = 0.0, all = 0.0, big = 0.0, sum = 0.0, rho, length, factor;
+    double mean = 0.0, surprise = 0.0, sum = 0.0, squares = 0.0, length;
     ptrdiff_t i, k;
     for (i = 0; i < m; i++) {
         const double limit = clip->row_norm * (double)inverse_norm[i];
-        double longest, mean, f, reach; /* squares: of the longest slopes, of the expected ones */
-        if (n_classes == 1) {
-            const double own = fabs(s[i]), other = 1.0 - own;
-            longest = own > other ? own * own : other * other;
-            mean = own * other;
-        } else {
-            const ptrdiff_t y = (ptrdiff_t)target[i];
-            double square = 0.0, least = 1.0, p;
-            for (k = 0; k < n_classes; k++) {
-                const double v = s[k * stride + i];
-                p = k == y ? 1.0 + v : v;
-                least = p < least ? p : least;
-                square += v * v;
-            }
-            p = 1.0 + s[y * stride + i];
-            longest = square + 2.0 * (p - least);
-            mean = 2.0 - square - 2.0 * p;
-        }
-        f = longest > limit * limit ? limit / sqrt(longest) : 1.0;
-        f *= weight != NULL ? weight[i] : 1.0;
+        const double own = weight != NULL ? weight[i] : 1.0;
+        const ptrdiff_t label = n_classes == 1 ? 0 : (ptrdiff_t)target[i];
+        const label_slopes slopes = slopes_of_labels(n_classes, stride, label, s + i);
+        const double cut = limit < slopes.longest ? limit / slopes.longest : 1.0;
+        const double reach = cut * own / (double)inverse_norm[i]; /* of zeros it is 0 */
+        const double longest = slopes.longest * reach, expected = slopes.mean * reach * reach;
         for (k = 0; k < n_classes; k++) {
-            s[k * stride + i] *= f;
+            double v = s[k * stride + i] * cut; /* NaN fails both comparisons and stays NaN */
+            v = v > limit ? limit : v;
+            v = v < -limit ? -limit : v;
+            s[k * stride + i] = v * own;
         }
-        reach = f / (double)inverse_norm[i];
-        reach *= reach;
-        mean *= reach; longest *= reach;
-        expected += mean;
-        surprise = longest - mean > surprise ? longest - mean : surprise;
-        all += longest;
-        sum += sqrt(longest);
-        big = longest > big ? longest : big;
+        mean += expected;
+        surprise = longest * longest - expected > surprise ? longest * longest - expected : surprise;
+        squares += longest * longest;
+        sum += longest;
     }
-    if (m < 2) return;
-    rho = (pow((double)m, 2.0 * clip->power - 1.0) - 1.0) / ((double)m - 1.0);
-    if (mode() >= 3) {
-        const double cross = rho * (sum * sum - all);
-        expected += mode() == 3 ? cross : 0.0;
-        if (mode() == 4) { expected = (1.0 - rho) * (expected + surprise) + rho * sum * sum; surprise = 0.0; }
-    }
-    length = mode() >= 3 ? sqrt(expected + surprise) : mode() == 1 ? sqrt(all) : sqrt(expected > big ? expected : big);
-    factor = length > clip->norm * kappa() ? clip->norm * kappa() / length : 1.0;
-    for (k = 0; k < n_classes && factor != 1.0; k++) {
-        for (i = 0; i < m; i++) {
-            s[k * stride + i] *= factor;
+    length = sqrt(mean + surprise + clip->correlation * (sum * sum - squares));
+    if (m > 1 && length > clip->norm) {
+        const double factor = clip->norm / length;
+        for (k = 0; k < n_classes; k++) {
+            for (i = 0; i < m; i++) {
+                s[k * stride + i] *= factor;
+            }
         }
     }
 }

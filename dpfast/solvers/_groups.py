@@ -17,7 +17,6 @@ Coordinates are learned from the means over the groups' rows, which cost what si
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -47,11 +46,7 @@ _SEEN = 4.0
 # would lose more than the group's radius saves.  Of surprising labels, or targets on one side of a
 # corner, a radius cuts more than of others, and most where a group is as one long row: there it
 # grows by this more, in powers of the mean size.
-_RADIUS, _ROW, _MORE_ALIKE = (
-    float(os.environ.get("RA", 0.7)),
-    float(os.environ.get("RR", 3.0)),
-    float(os.environ.get("RM", 1.35)),
-)
+_RADIUS, _ROW, _MORE_ALIKE = 0.7, 3.0, 1.35
 # More steps than for rows, where few are planned: each is worth more.
 _MORE, _MOST_STEPS = 4.0, 28
 # Between √m and m a group's length is m to one of these powers, taken to be this until it is known.
@@ -114,8 +109,8 @@ def gradient_query(
     shape: ProblemShape,
     limit: float,
     neighboring_relation: str,
+    consistent: bool,
     n_classes: int = 1,
-    consistent: bool = False,
 ) -> GroupGradient:
     """The query of every step."""
     weight = _ALIKE * records_apart(neighboring_relation)
@@ -222,11 +217,17 @@ class Pace:
         return self.norm / (self._half * self.rows)
 
     @property
-    def point(self) -> tuple[float, ...]:
+    def point(self) -> tuple[float, float, float, float]:
         """What the next gradient is asked with."""
-        return _ROW * self._row_norm, self.norm, self._gauge, float(
-            os.environ.get("PP") or np.interp(self._share, self._alike, _POWERS)
-        )
+        return _ROW * self._row_norm, self.norm, self._gauge, self._correlation
+
+    @property
+    def _correlation(self) -> float:
+        """Of the slopes within a group, as far as gradients are longer than was to be expected."""
+        power = float(np.interp(self._share, self._alike, _POWERS))
+        more = max(0.0, (power - _POWER) / (1.0 - _POWER))
+        mean = self._gauge**2
+        return 0.0 if mean == 1.0 else (mean**more - 1.0) / (mean - 1.0)
 
     def gradient(self, answer: Vector) -> Vector:
         """The gradient of a noisy answer, whose alikeness the next one follows."""

@@ -15,7 +15,6 @@ they pile up there: steps shrink as the square root, which is between the two.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -156,21 +155,19 @@ def descend(
     if settings.groups is not None:
         clip = settings.clip_norm
         pace = _groups.Pace(settings.groups, mechanism, shape, clip, units.loss)
-        if not os.environ.get("PS"):
-            step, pull = step / pace.rows, pull * pace.rows
     # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
     # spread that whitening takes from the rows, gradient steps would have to be tiny.
     damping = None
     if ridge > 0.0:
         damping = ridge * step.reshape(-1, 1) * (transform.T @ transform)
-    # Not where ridge, log link or groups rest on the steps.
-    plain = not isinstance(spread, Spread) and (pace is None or bool(os.environ.get("PS")))
+    # Not where ridge or log link rest on the steps.
+    plain = not isinstance(spread, Spread)
     # Losses of residuals are flat far out and bend near the minimum: long steps overshoot it there
     # if momentum carries them on.
     bends = shape.loss.kind != "classification" and momentum > 0.0
     stretches = ridge == 0.0 and plain and not bends
-    noise = mechanism.stddev / n / curvature
-    line = _Line(free, noise)
+    noise = planned = mechanism.stddev / n / curvature
+    line = _Line(free)
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
     norms = np.empty(steps)
     corners, paces = settings.corners, settings.paces
@@ -184,17 +181,16 @@ def descend(
         noisy = curator.release(mechanism, at, units.weights * (transform @ z), *asked)
         if pace is not None:
             noisy = pace.gradient(noisy)
-            if os.environ.get("PS"):
-                noisy /= pace.rows
-                line.noise = noise * pace.change
         noisy = noisy.reshape(v.shape) / n
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
         norms[iteration] = units.loss * np.linalg.norm(noisy)
+        if pace is not None:
+            noisy, noise = noisy / pace.rows, planned * pace.change
         move = paces[iteration] * step * (noisy + pull * z)
         if stretches:
             line.add(z, noisy / curvature)
-            move = line.stretched(z, move)
+            move = line.stretched(z, move, noise)
             move[free:] /= _intercept_curvature(shape, coordinates, z, noise)
         moved: Matrix = z - move
         if damping is not None:
@@ -208,9 +204,9 @@ def descend(
         change = pace.change
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change)
-    if settings.james_stein and plain and classes is None and (pace is None or os.environ.get("PI")) and _tells_shares(shape, coordinates):
+    if settings.james_stein and plain and pace is None and classes is None and _tells_shares(shape, coordinates):
         averages = points / (steps - first), told / (steps - first)
-        mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
+        mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
     return mean, norms, change
 
 
@@ -330,7 +326,6 @@ def _settled_intercept(
     settings: Settings,
     shape: ProblemShape,
     coordinates: Coordinates,
-    change: float = 1.0,
 ) -> float:
     """The intercept of the weights `v`; gradients were `told` at points `asked`, on average."""
     free, few = coordinates.free, settings.rows_per_weight
@@ -343,7 +338,7 @@ def _settled_intercept(
         share=float(shares[1]),
         share_noise=noise,
         slope=float(told[-1]) / unit,
-        slope_noise=settings.gradient.stddev * (change if settings.groups else 1.0) * (shape.max_weight if settings.groups else 1) / (shape.n_samples * unit * math.sqrt(averaged)),
+        slope_noise=settings.gradient.stddev / (shape.n_samples * unit * math.sqrt(averaged)),
         intercept=float(asked[-1]),
         length=white * float(np.linalg.norm(asked[:free])),
         cut=settings.clip / white,
@@ -392,8 +387,6 @@ class _Line:
     ----------
     free : int
         Coordinates that are not constant.
-    noise : float
-        Deviation of an entry of a mean gradient, in units of the largest curvature.
     slopes, squares : float
         Sums over the secants: change of the point along the weights times that of the gradient, and
         times itself.
@@ -402,7 +395,6 @@ class _Line:
     """
 
     free: int
-    noise: float
     slopes: float = 0.0
     squares: float = 0.0
     before: tuple[Matrix, Matrix] | None = None
@@ -417,18 +409,21 @@ class _Line:
             self.squares = _FORGET * self.squares + along**2
         self.before = z.copy(), gradient.copy()
 
-    def curvature(self) -> float:
-        """In units of the largest; between the guess and the secants, by their precision."""
-        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / self.noise**2
+    def curvature(self, noise: float) -> float:
+        """In units of the largest; between the guess and the secants, by their precision.
+
+        Entries of a mean gradient have noise of this deviation, in units of it.
+        """
+        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / noise**2
         found = (_GUESS * precision + self.slopes * known) / (precision + self.squares * known)
         return min(1.0, max(_LEAST_CURVATURE, found))
 
-    def stretched(self, z: Matrix, move: Matrix) -> Matrix:
+    def stretched(self, z: Matrix, move: Matrix, noise: float) -> Matrix:
         """A step whose part along the weights is as long as the curvature there allows."""
         direction, length = self._direction(z)
         if length <= _SHORTEST:
             return move
-        longer = max(1.0, _SHORT_OF_WHOLE / self.curvature())
+        longer = max(1.0, _SHORT_OF_WHOLE / self.curvature(noise))
         return move + (longer - 1.0) * float(np.sum(move * direction)) * direction
 
     def _direction(self, z: Matrix) -> tuple[Matrix, float]:

@@ -149,9 +149,6 @@ def with_counts(share: float, counts: float) -> float:
 
 def automatic_consistent(shape: ProblemShape, u: float) -> bool:
     """Whether rows are clipped by factors that do not depend on their labels."""
-    import os
-    if clips_groups(shape):
-        return shape.loss.multiclass and u >= float(os.environ.get("PU", "inf"))
     return shape.loss.multiclass and u >= _CONSISTENT
 
 

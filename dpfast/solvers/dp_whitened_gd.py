@@ -216,7 +216,8 @@ def plan(
         rows, or groups of them, stand out of the noise.
     consistent : bool or "auto"
         Whether rows are clipped by factors that do not depend on their labels, see
-        :class:`~dpfast.queries.CoordinateGradient`; for the logistic loss, not for groups of rows.
+        :class:`~dpfast.queries.CoordinateGradient` and :class:`~dpfast.queries.GroupGradient`; for
+        the logistic loss.
     narrowing : float or "auto"
         Width of the rounded-off corner of a hinge or of the pinball loss at the last step, over
         that at the first; at most 1.  "auto" is the smaller the more rows there are, if the loss
@@ -420,9 +421,7 @@ def _slopes(
     if clips_groups(shape):
         share += _groups.SIZES_SHARE
         learned["groups"] = _groups.planned(release, shape, free, automatic, u)
-        query = _groups.gradient_query(
-            shape, limit, neighboring_relation, consistent=consistent
-        )
+        query = _groups.gradient_query(shape, limit, neighboring_relation, consistent)
     elif target_rounds > 0:
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     return _Slopes(share, query, learned)

@@ -136,7 +136,7 @@ def plan_multinomial(
     query: Query = ClassGradient(shape, settings.clip_norm, settings.limit, n_classes, consistent)
     if grouped:
         query = _groups.gradient_query(
-            shape, settings.limit, neighboring_relation, n_classes, consistent
+            shape, settings.limit, neighboring_relation, consistent, n_classes
         )
     a_round = settings.learning_share / settings.rounds
     moments = tuple(
