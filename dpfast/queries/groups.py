@@ -142,9 +142,9 @@ class GroupGradient(InCoordinates):
         ValueError
         """
         super().check_point(*point)
-        _, row_norm, norm, gauge, correlation, *size = point
-        bounds = row_norm, norm, gauge, *size
-        if not (all(1e-100 <= bound <= 1e100 for bound in bounds) and 0.0 <= correlation <= 1.0):
+        bounds, correlation = (*point[1:4], *point[5:]), point[4:5]
+        in_range = all(1e-100 <= bound <= 1e100 for bound in bounds)
+        if not (in_range and all(0.0 <= rho <= 1.0 for rho in correlation)):
             raise ValueError(
                 "R, C, γ and sizes must be between 1e-100 and 1e100, and ρ between 0 and 1; got "
                 f"{point[1:]}. Nothing was spent."
