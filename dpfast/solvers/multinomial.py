@@ -104,7 +104,7 @@ def plan_multinomial(
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     grouped = clips_groups(shape)
     consistent = dp_whitened_gd.check_consistent(
-        options.pop("consistent", "auto"), shape, automatic=not grouped
+        options.pop("consistent", "auto"), shape, automatic=True
     )
     if "shrinkage" in automatic:
         options["shrinkage"] = 0.0
