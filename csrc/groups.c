@@ -174,8 +174,7 @@ typedef struct label_slopes {
     double longest, mean;
 } label_slopes;
 
-static label_slopes slopes_of_labels(ptrdiff_t n_classes, ptrdiff_t stride, ptrdiff_t label,
-                                     const double *s)
+static label_slopes slopes_of_labels(ptrdiff_t n_classes, ptrdiff_t stride, const double *s)
 {
     label_slopes slopes;
     if (n_classes == 1) {
@@ -183,17 +182,18 @@ static label_slopes slopes_of_labels(ptrdiff_t n_classes, ptrdiff_t stride, ptrd
         slopes.longest = own > other ? own : other;
         slopes.mean = own * other;
     } else {
-        /* Of label k the square is ||p||^2 - 2 p_k + 1, p_k with probability p_k. */
-        const double p = 1.0 + s[label * stride];
-        double square = 0.0, least = p, mean;
+        /* Of label k the square is ||p||^2 - 2 p_k + 1, with probability p_k; the row's own slopes
+         * are p but for its label's, p_k - 1, which alone is negative. */
+        double square = 0.0, own = 1.0, least = 1.0, mean;
         ptrdiff_t k;
         for (k = 0; k < n_classes; k++) {
-            const double v = s[k * stride];
-            least = k != label && v < least ? v : least;
+            const double v = s[k * stride], p = v < 0.0 ? 1.0 + v : v;
+            own = v < 0.0 ? p : own;
+            least = p < least ? p : least;
             square += v * v;
         }
-        mean = 2.0 - square - 2.0 * p;
-        slopes.longest = sqrt(square + 2.0 * (p - least));
+        mean = 2.0 - square - 2.0 * own;
+        slopes.longest = sqrt(square + 2.0 * (own - least));
         slopes.mean = mean > 0.0 ? mean : 0.0;
     }
     return slopes;
@@ -202,7 +202,7 @@ static label_slopes slopes_of_labels(ptrdiff_t n_classes, ptrdiff_t stride, ptrd
 /* From the derivatives of a group's m rows to its slopes, weights included: rows, and then the whole
  * group, are multiplied by factors that are the same whatever their labels are. */
 static void weigh_labels_alike(const dpfast_group_clip *clip, ptrdiff_t m, ptrdiff_t n_classes,
-                               ptrdiff_t stride, const double *target, const double *weight,
+                               ptrdiff_t stride, const double *weight,
                                const float *inverse_norm, double *s)
 {
     double mean = 0.0, surprise = 0.0, sum = 0.0, squares = 0.0, length;
@@ -210,8 +210,7 @@ static void weigh_labels_alike(const dpfast_group_clip *clip, ptrdiff_t m, ptrdi
     for (i = 0; i < m; i++) {
         const double limit = clip->row_norm * (double)inverse_norm[i];
         const double own = weight != NULL ? weight[i] : 1.0;
-        const ptrdiff_t label = n_classes == 1 ? 0 : (ptrdiff_t)target[i];
-        const label_slopes slopes = slopes_of_labels(n_classes, stride, label, s + i);
+        const label_slopes slopes = slopes_of_labels(n_classes, stride, s + i);
         const double cut = limit < slopes.longest ? limit / slopes.longest : 1.0;
         const double reach = cut * own / (double)inverse_norm[i]; /* of zeros it is 0 */
         const double longest = slopes.longest * reach, expected = slopes.mean * reach * reach;

@@ -58,7 +58,7 @@ static void LOCAL(weigh)(const LOCAL(task) *task, const ROWS *part, ptrdiff_t fi
                          ptrdiff_t own, double *s)
 {
     if (task->clip->consistent) {
-        weigh_labels_alike(task->clip, own, task->n_classes, part->n, part->target + at,
+        weigh_labels_alike(task->clip, own, task->n_classes, part->n,
                            part->weight != NULL ? part->weight + at : NULL,
                            task->rows->inverse_norm + first + at, s);
     }

@@ -24,7 +24,6 @@ from dpfast import _kernels
 from dpfast.chunks import add_up
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
-from dpfast.queries.columns import SHARES
 from dpfast.queries._linear import (
     Affine,
     affine_of,
@@ -36,6 +35,7 @@ from dpfast.queries._linear import (
     scaled,
     upper_lengths,
 )
+from dpfast.queries.columns import SHARES
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, check_consistent, single_rows
 

@@ -204,7 +204,13 @@ def descend(
         change = pace.change
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change)
-    if settings.james_stein and plain and pace is None and classes is None and _tells_shares(shape, coordinates):
+    if (
+        settings.james_stein
+        and plain
+        and pace is None
+        and classes is None
+        and _tells_shares(shape, coordinates)
+    ):
         averages = points / (steps - first), told / (steps - first)
         mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
     return mean, norms, change
