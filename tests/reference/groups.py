@@ -23,7 +23,7 @@ def slopes_of(rows, target, w, loss):
 
 
 def alike(slopes, z, weight, clip, row_clip, correlation):
-    """What the slopes of a group are multiplied by: the same whatever the labels of its rows are."""
+    """What slopes of a group are multiplied by: the same whatever the labels of its rows are."""
     mean, gaps, longest, factors = [], [], [], []
     for s, row, own in zip(slopes, z, weight, strict=True):
         length = math.sqrt(math.fsum(row**2))

@@ -1,5 +1,6 @@
 """Whitened descent where a record is a group of rows: what it learns of sizes and of alikeness."""
 
+import itertools
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.curator import Curator
+from dpfast.queries import GroupGradient
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _groups, dp_whitened_gd
 
@@ -105,6 +107,43 @@ def test_persons_of_copies_end_near_the_minimum():
 
 
 @pytest.mark.parametrize("most", [None, 6])
+def bias(consistent, correlation=0.0):
+    """How long the expected gradient of groups is whose labels follow the model, over the bound."""
+    rng = np.random.default_rng(4)
+    X, w = rng.standard_normal((4, 2)), np.array([1.5, -1.0, 0.5])
+    ids = [0, 0, 0, 1]
+    shape = Problem(X, np.ones(4), data_norm=5.0, groups=ids).shape
+    query = GroupGradient(shape, 60.0, 0.0, consistent=consistent)
+    total = np.zeros(4)
+    for labels in itertools.product([-1.0, 1.0], repeat=4):
+        problem = Problem(X, np.array(labels), data_norm=5.0, groups=ids)
+        chance = 1.0 / (1.0 + np.exp(-np.array(labels) * (X @ w[:2] + w[2])))
+        prepared = query.prepare(problem, np.eye(3))
+        total += chance.prod() * query(prepared, w, 0.6, 0.6, 1.0, correlation)
+    return np.linalg.norm(total[:3])
+
+
+def test_gradients_nearly_vanish_where_labels_follow_the_model():
+    assert bias(consistent=True) < 0.03 < 0.3 < bias(consistent=False)
+    assert bias(consistent=True, correlation=1.0) < 1e-12
+
+
+@pytest.mark.parametrize("copies", [1, 5])
+def test_persons_of_one_row_or_of_copies_end_near_where_rows_do(copies):
+    """Labels had a part in how gradients were cut, and persons' classes were not counted."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 8)) / 4.0
+    y = np.where(rng.random(800) < 1.0 / (1.0 + np.exp(1.0 - 3.0 * X[:, 0])), 1.0, -1.0)
+    rows, ids = Problem(X, y, data_norm=2.0), np.repeat(np.arange(800), copies)
+    persons = Problem(X[ids], y[ids], data_norm=2.0, groups=ids)
+
+    def loss(problem):
+        found = (solve(problem, "auto", Budget(4.0, 1e-6), random_state=s).w for s in range(4))
+        return sum(rows.objective(w) for w in found) / 3200.0
+
+    assert loss(persons) < loss(rows) + 0.003
+
+
 def test_columns_of_persons_are_found_in_wide_bounds(most):
     """A hundred times narrower than rows may be long, one of them far from zero."""
     rng = np.random.default_rng(4)
