@@ -70,8 +70,9 @@ def test_the_radius_follows_how_alike_rows_are(alike, low, high):
     problem = panel([16] * 3000, alike)
     settled = plan(problem, "auto", Budget(8.0, 1e-6))
     _, asked = run(problem, settled)
-    *_, (_, (_, row_norm, norm, gauge)) = asked
+    *_, (_, (_, row_norm, norm, gauge, correlation)) = asked
     assert gauge == pytest.approx(4.0, rel=0.2)
+    assert correlation == 0.0 if alike == 0.0 else 0.3 < correlation < 0.9
     row = row_norm / _groups._ROW
     assert low <= norm / (_groups._RADIUS * row * gauge) <= high
 
@@ -106,7 +107,6 @@ def test_persons_of_copies_end_near_the_minimum():
     assert lost < 0.06
 
 
-@pytest.mark.parametrize("most", [None, 6])
 def bias(consistent, correlation=0.0):
     """How long the expected gradient of groups is whose labels follow the model, over the bound."""
     rng = np.random.default_rng(4)
@@ -144,6 +144,7 @@ def test_persons_of_one_row_or_of_copies_end_near_where_rows_do(copies):
     assert loss(persons) < loss(rows) + 0.003
 
 
+@pytest.mark.parametrize("most", [None, 6])
 def test_columns_of_persons_are_found_in_wide_bounds(most):
     """A hundred times narrower than rows may be long, one of them far from zero."""
     rng = np.random.default_rng(4)
