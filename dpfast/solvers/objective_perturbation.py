@@ -49,7 +49,7 @@ from dpfast.privacy.calibration import budget_epsilon, gaussian_mu
 from dpfast.privacy.conversions import gaussian_delta
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds, _target_range
-from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
+from dpfast.solvers._contract import TYPICAL_NUMBER, Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._coordinates import declared
 from dpfast.solvers._target_range import FARTHEST, TargetRange, learn_range
 
@@ -72,7 +72,7 @@ _OUTPUT_RISK = 0.01
 # public tables at ε from 0.1 to 8; smaller ridges are the greater risk.  Numbers, which estimators
 # scale to bounds of ±1, have smaller ones: with 10 they lose twice as much, with 1 a bit more; and
 # so have logarithms of means.
-_TYPICAL_MARGIN, _TYPICAL_NUMBER, _TYPICAL_LOG = 10.0, 3.0, 1.0
+_TYPICAL_MARGIN, _TYPICAL_LOG = 10.0, 1.0
 _TYPICAL_CURVATURE = 0.05
 # Where noise costs this share of what losses differ by, it costs twice as much as to second order.
 # Between 0.015 and 0.03 log-losses hardly changed; without it weights are worse than a constant
@@ -369,7 +369,7 @@ _LAWS: dict[str, type[_Law]] = {law.noise: law for law in (_GaussianLaw, _L2Lapl
 def _typical_margin(loss: Loss) -> float:
     if loss.log_link:
         return _TYPICAL_LOG
-    return _TYPICAL_MARGIN if loss.kind == "classification" else _TYPICAL_NUMBER
+    return _TYPICAL_MARGIN if loss.kind == "classification" else TYPICAL_NUMBER
 
 
 def _noises(noise: str, budget: Budget, accountant: str) -> list[str]:

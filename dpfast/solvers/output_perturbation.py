@@ -37,7 +37,7 @@ from dpfast.queries import CertifiedMinimizer, DescentIterate, MinimizerInUnits
 from dpfast.queries.minimizer import check_certifiable
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds, _target_range
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.solvers._contract import TYPICAL_NUMBER, Outcome, Plan, Solver
 from dpfast.solvers._ridge import Task, settle_alpha
 from dpfast.solvers._target_range import FARTHEST, TargetRange
 from dpfast.solvers.papers import _rules
@@ -135,7 +135,8 @@ def plan(
     noise : {"auto", "gaussian", "l2-laplace"}
         "auto" takes the one with the smaller standard deviation; l2-Laplace when ``δ = 0``.
     minimizer_norm : float or None
-        Guess of the norm of the best weights, for the rules above; None is 6 over the row norm.
+        Guess of the norm of the best weights, for the rules above; None is 6 over the row norm,
+        3 where targets are in units of their range.
         A wrong guess costs accuracy, never privacy.
     mode : {"certificate", "iterate"}
         See the module's first lines.
@@ -200,6 +201,8 @@ def plan(
             "target_rounds must be 0 but for mode='certificate', objective='erm' and no w_radius; "
             f"got {target_rounds!r}."
         )
+    if target_range is not None and minimizer_norm is None:
+        minimizer_norm = TYPICAL_NUMBER / shape.row_norm
     factor = _noise_factor(shape.dim, budget, noise, accountant, calibration)
     task = Task(
         shape, budget, neighboring_relation, noise, factor, objective, objective_options,

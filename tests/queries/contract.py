@@ -20,7 +20,7 @@ import scipy.sparse
 from dpfast import Loss, Problem, ProblemShape
 from dpfast.coded import CodedMatrix
 from dpfast.mechanisms import Query
-from dpfast.objectives import objective_shape
+from dpfast.objectives import ErmShape, objective_shape
 from dpfast.queries import (
     BatchSum,
     CandidateLosses,
@@ -40,6 +40,7 @@ from dpfast.queries import (
     GroupSizes,
     LineSearchLosses,
     LongRows,
+    MinimizerInUnits,
     ProductSums,
     RankScores,
     RelativeGradient,
@@ -894,6 +895,17 @@ def _cases() -> list[Case]:
                 ALL,
             )
         )
+    cases.append(
+        Case(
+            "minimizer in other units",
+            lambda size: MinimizerInUnits(ErmShape(shape_of(HUBER, size, 2), 200.0), 1e-6, 1e3),
+            lambda query: [(0.0, 1.0), (0.7, 0.05), (-0.3, 1e-3)],
+            ball(2, NUMBERS, count=4),
+            mean_of(HUBER),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    )
     for alpha, iterations, step in ((0.0, 1, 0.1), (0.0, 4, 1e-3), (2.0, 4, 1e-3), (2.0, 30, 0.1)):
 
         def iterate(
