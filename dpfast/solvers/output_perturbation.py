@@ -7,6 +7,9 @@ minimizer (:class:`~dpfast.queries.CertifiedMinimizer`), plus Gaussian or l2-Lap
 ``w_0``, whose iterate itself is perturbed (:class:`~dpfast.queries.DescentIterate`).  No
 certificate is needed, and no ridge.
 
+Numbers of groups of rows, with a pure budget, may be far from filling their declared bounds: their
+range is counted first, as objective perturbation does it for rows.
+
 The noisy weights are projected onto a ball that holds the minimizer of every data set, which is
 post-processing and can only bring them closer to it.
 
