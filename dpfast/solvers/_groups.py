@@ -66,6 +66,12 @@ class SizeLaw(NamedTuple):
         """Mean size."""
         return float(self.sizes @ self.shares)
 
+    @property
+    def spread(self) -> float:
+        """Deviation of the sizes over their mean."""
+        square = float(np.square(self.sizes) @ self.shares)
+        return math.sqrt(max(0.0, square / self.mean**2 - 1.0))
+
     def alike(self, powers: Vector) -> Vector:
         """Expected ``min(1, γ r / l)``, γ² the mean size, if l is r times the size to a power."""
         least = math.sqrt(self.mean) / self.sizes ** powers[:, None]

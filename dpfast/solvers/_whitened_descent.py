@@ -53,6 +53,9 @@ _INTERCEPT_NOISE = 4.0
 # several classes; and rows are the shorter in the coordinates the fewer there are, by a half at the
 # last.
 _CURVED, _CURVED_SEVERAL, _SHORT = 4.0, 3.0, 2.0
+# A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
+# the sizes over their mean.
+_APART = 0.3
 # Deviation of an effect across a column's range, in units of the margin, before any data are seen,
 # and how many scales wide a range is that is known; and both for effects on logarithms of means.
 PRIOR_EFFECT, _RANGE, _LINKED_EFFECT, _LINKED_RANGE = 10.0, 30.0, 1.5, 3.0
@@ -204,15 +207,9 @@ def descend(
         change = pace.change
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change)
-    if (
-        settings.james_stein
-        and plain
-        and pace is None
-        and classes is None
-        and _tells_shares(shape, coordinates)
-    ):
+    if settings.james_stein and plain and classes is None and _tells_shares(shape, coordinates):
         averages = points / (steps - first), told / (steps - first)
-        mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
+        mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
     return mean, norms, change
 
 
@@ -332,10 +329,18 @@ def _settled_intercept(
     settings: Settings,
     shape: ProblemShape,
     coordinates: Coordinates,
+    change: float,
 ) -> float:
-    """The intercept of the weights `v`; gradients were `told` at points `asked`, on average."""
+    """The intercept of the weights `v`; gradients were `told` at points `asked`, on average.
+
+    Their noise is larger by the factor `change` than planned.
+    """
     free, few = coordinates.free, settings.rows_per_weight
     shares, noise, weight = coordinates.class_shares()
+    if settings.groups is not None and settings.groups.law is not None:
+        # Persons were counted, and not their rows, of which there may be more for a class.
+        apart = _APART * settings.groups.law.spread
+        noise = math.hypot(noise, apart * math.sqrt(max(0.0, float(shares[0] * shares[1]))))
     averaged = settings.iterations - first_averaged(settings)
     unit = shape.max_weight * weight
     # Rows are as much shorter than white ones, and margins closer.
@@ -344,7 +349,9 @@ def _settled_intercept(
         share=float(shares[1]),
         share_noise=noise,
         slope=float(told[-1]) / unit,
-        slope_noise=settings.gradient.stddev / (shape.n_samples * unit * math.sqrt(averaged)),
+        slope_noise=change
+        * settings.gradient.stddev
+        / (shape.n_samples * unit * math.sqrt(averaged)),
         intercept=float(asked[-1]),
         length=white * float(np.linalg.norm(asked[:free])),
         cut=settings.clip / white,

@@ -245,7 +245,7 @@ def plan(
     narrowing = _check_narrowing(narrowing, shape, u)
     # In the end the intercept is settled by the counts: there they have a part of their own.
     settled = james_stein is not False and shape.loss.multiclass and not shape.several_rows
-    # Groups may have the more rows the likelier a class is: their counts are but a beginning.
+    # Groups may have the more rows the likelier a class is: more of their counts is worth less.
     counts = COUNTED if shape.several_rows else weight_of_counts(u)
     automatic: Callable[[float], dict[str, Any]] = partial(
         automatic_settings,
