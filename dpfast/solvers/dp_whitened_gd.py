@@ -244,9 +244,8 @@ def plan(
     consistent = check_consistent(consistent, shape, automatic_consistent(shape, u))
     narrowing = _check_narrowing(narrowing, shape, u)
     # In the end the intercept is settled by the counts: there they have a part of their own.
-    settled = james_stein is not False and shape.loss.multiclass and not shape.several_rows
-    # Groups may have the more rows the likelier a class is: more of their counts is worth less.
-    counts = COUNTED if shape.several_rows else weight_of_counts(u)
+    settled = james_stein is not False and shape.loss.multiclass
+    counts = weight_of_counts(u)
     automatic: Callable[[float], dict[str, Any]] = partial(
         automatic_settings,
         shape=shape,

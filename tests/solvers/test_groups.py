@@ -94,6 +94,24 @@ def test_the_law_of_sizes_tells_how_long_alike_groups_are():
     np.testing.assert_allclose(law.alike(np.array([1.0, 0.5])), alike)
 
 
+def test_the_spread_of_sizes():
+    assert _groups.SizeLaw(np.array([4.0]), np.ones(1)).spread == 0.0
+    law = _groups.SizeLaw(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
+    assert law.spread == pytest.approx(0.5)
+
+
+def test_counts_of_their_classes_settle_the_constant_of_persons():
+    """Without a signal; few short steps from zero ended halfway, .05 from the best constant."""
+    rng = np.random.default_rng(2)
+    ids, X = np.repeat(np.arange(1000), 3), np.eye(6)[rng.integers(6, size=3000)]
+    y = np.where(rng.random(3000) < 0.15, 1.0, -1.0)
+    rows, share = Problem(X, y, data_norm=1.0), np.mean(y > 0.0)
+    persons = Problem(X, y, data_norm=1.0, groups=ids)
+    found = (solve(persons, "auto", Budget(0.1, 1e-6), random_state=s).w for s in range(8))
+    best = -share * math.log(share) - (1.0 - share) * math.log(1.0 - share)
+    assert sum(rows.objective(w) for w in found) / 24_000.0 < best + 0.025
+
+
 def test_persons_of_copies_end_near_the_minimum():
     """A short radius cuts surprising labels more than others, so its zero has longer weights."""
     rng = np.random.default_rng(3)
