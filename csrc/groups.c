@@ -168,6 +168,74 @@ static double factor_of(const dpfast_group_clip *clip, ptrdiff_t m, const group_
     return sizes->square == sizes->square ? factor : sizes->square;
 }
 
+/* Of a row's slopes: the length of the longest that any label gives it, and the mean of the squares
+ * if labels follow the model. */
+typedef struct label_slopes {
+    double longest, mean;
+} label_slopes;
+
+static label_slopes slopes_of_labels(ptrdiff_t n_classes, ptrdiff_t stride, const double *s)
+{
+    label_slopes slopes;
+    if (n_classes == 1) {
+        const double own = fabs(s[0]), other = 1.0 - own;
+        slopes.longest = own > other ? own : other;
+        slopes.mean = own * other;
+    } else {
+        /* Of label k the square is ||p||^2 - 2 p_k + 1, with probability p_k; the row's own slopes
+         * are p but for its label's, p_k - 1, which alone is negative. */
+        double square = 0.0, own = 1.0, least = 1.0, mean;
+        ptrdiff_t k;
+        for (k = 0; k < n_classes; k++) {
+            const double v = s[k * stride], p = v < 0.0 ? 1.0 + v : v;
+            own = v < 0.0 ? p : own;
+            least = p < least ? p : least;
+            square += v * v;
+        }
+        mean = 2.0 - square - 2.0 * own;
+        slopes.longest = sqrt(square + 2.0 * (own - least));
+        slopes.mean = mean > 0.0 ? mean : 0.0;
+    }
+    return slopes;
+}
+
+/* From the derivatives of a group's m rows to its slopes, weights included: rows, and then the whole
+ * group, are multiplied by factors that are the same whatever their labels are. */
+static void weigh_labels_alike(const dpfast_group_clip *clip, ptrdiff_t m, ptrdiff_t n_classes,
+                               ptrdiff_t stride, const double *weight,
+                               const float *inverse_norm, double *s)
+{
+    double mean = 0.0, surprise = 0.0, sum = 0.0, squares = 0.0, length;
+    ptrdiff_t i, k;
+    for (i = 0; i < m; i++) {
+        const double limit = clip->row_norm * (double)inverse_norm[i];
+        const double own = weight != NULL ? weight[i] : 1.0;
+        const label_slopes slopes = slopes_of_labels(n_classes, stride, s + i);
+        const double cut = limit < slopes.longest ? limit / slopes.longest : 1.0;
+        const double reach = cut * own / (double)inverse_norm[i]; /* of zeros it is 0 */
+        const double longest = slopes.longest * reach, expected = slopes.mean * reach * reach;
+        for (k = 0; k < n_classes; k++) {
+            double v = s[k * stride + i] * cut; /* NaN fails both comparisons and stays NaN */
+            v = v > limit ? limit : v;
+            v = v < -limit ? -limit : v;
+            s[k * stride + i] = v * own;
+        }
+        mean += expected;
+        surprise = longest * longest - expected > surprise ? longest * longest - expected : surprise;
+        squares += longest * longest;
+        sum += longest;
+    }
+    length = sqrt(mean + surprise + clip->correlation * (sum * sum - squares));
+    if (m > 1 && length > clip->norm) {
+        const double factor = clip->norm / length;
+        for (k = 0; k < n_classes; k++) {
+            for (i = 0; i < m; i++) {
+                s[k * stride + i] *= factor;
+            }
+        }
+    }
+}
+
 static ptrdiff_t dense_block(const dpfast_dense *rows)
 {
     const ptrdiff_t entry = rows->scalar == DPFAST_FLOAT64 ? 8 : 4;

@@ -42,6 +42,9 @@ typedef struct dpfast_group_clip {
     double gauge;    /* see `share` below */
     double relative; /* error of s^T G s over m sum_i (s_i ||z_i||)^2 */
     double absolute; /* error of a length over sum_i |s_i| */
+    int consistent;  /* labels have no part in what a group's slopes are multiplied by; logistic
+                      * loss, or several classes */
+    double correlation; /* of the slopes of a group's rows, in [0, 1]; if `consistent` */
 } dpfast_group_clip;
 
 /* The lower triangle of the products of the rows of z (start[n] - start[0] x dim, row-major) for
@@ -53,6 +56,12 @@ dpfast_status dpfast_group_products(const dpfast_groups *groups, const double *z
  * the rows has lower bounds of 1 / ||z_i||; rows are clipped first, one by one, so that a group of
  * one row is as dpfast_dense_gradient has it.  A group's factor is the largest at which its length,
  * rounding included, is at most clip->norm, and its mass at most clip->mass.
+ *
+ * If `consistent`, rows are cut by what the longest slope of any label needs, as in dense.h, and a
+ * group's slopes are multiplied by min(1, norm / l) before anything else.  With a_i ||z_i||^-1 and
+ * v_i ||z_i||^-2 the longest slope and the mean square of it if labels follow the model,
+ *   l^2 = sum_i v_i + max_i (a_i^2 - v_i) + correlation ((sum_i a_i)^2 - sum_i a_i^2):
+ * the length to expect, of one row with the label that is least likely.  Of one row it is a_i.
  *
  * *share = sum over groups of min(1, gauge r / l), l the length of the group's gradient and r the
  * root mean square of its rows': it falls the more alike a group's rows pull.

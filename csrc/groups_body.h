@@ -17,7 +17,8 @@ typedef struct LOCAL(task) {
     ptrdiff_t held; /* rows in `partial` */
 } LOCAL(task);
 
-/* Weighted slopes of the m rows from `first` on: slopes[k m + i] of row i for class k. */
+/* Slopes of the m rows from `first` on: slopes[k m + i] of row i for class k.  They are cut and
+ * weighted, unless labels are to have no part in that: then group by group. */
 static dpfast_status LOCAL(slopes)(LOCAL(task) *task, const ROWS *part, ptrdiff_t first)
 {
     const float *inverse_norm = task->rows->inverse_norm + first;
@@ -32,6 +33,10 @@ static dpfast_status LOCAL(slopes)(LOCAL(task) *task, const ROWS *part, ptrdiff_
     }
     if (task->n_classes == 1) {
         vectors()->losses(m, s, part->target, NULL, task->loss, INFINITY, task->losses);
+        if (task->clip->consistent) {
+            memcpy(s, task->losses, (size_t)m * sizeof *s);
+            return DPFAST_OK;
+        }
         for (i = 0; i < m; i++) {
             const double limit = task->clip->row_norm * (double)inverse_norm[i];
             double v = task->losses[i]; /* NaN fails both comparisons and stays NaN */
@@ -41,19 +46,36 @@ static dpfast_status LOCAL(slopes)(LOCAL(task) *task, const ROWS *part, ptrdiff_
         }
         return DPFAST_OK;
     }
+    if (task->clip->consistent) {
+        return softmax_slopes(m, task->n_classes, part->target, NULL, NULL, 0, INFINITY, s);
+    }
     return softmax_slopes(m, task->n_classes, part->target, part->weight, inverse_norm, 0,
                           task->clip->row_norm, s);
 }
 
-/* Scales the slopes of groups [g, next), the m rows of a block. */
-static void LOCAL(scale)(LOCAL(task) *task, ptrdiff_t g, ptrdiff_t next, ptrdiff_t m)
+/* The slopes s of a group of `own` rows, the first of which is row `at` of the part. */
+static void LOCAL(weigh)(const LOCAL(task) *task, const ROWS *part, ptrdiff_t first, ptrdiff_t at,
+                         ptrdiff_t own, double *s)
 {
+    if (task->clip->consistent) {
+        weigh_labels_alike(task->clip, own, task->n_classes, part->n,
+                           part->weight != NULL ? part->weight + at : NULL,
+                           task->rows->inverse_norm + first + at, s);
+    }
+}
+
+/* Scales the slopes of groups [g, next), the rows of a block, from `first` on. */
+static void LOCAL(scale)(LOCAL(task) *task, const ROWS *part, ptrdiff_t first, ptrdiff_t g,
+                         ptrdiff_t next)
+{
+    const ptrdiff_t m = part->n;
     const dpfast_groups *groups = task->groups;
     const double alone = task->clip->gauge < 1.0 ? task->clip->gauge : 1.0;
     double *s = task->slopes;
     ptrdiff_t i, k;
     for (; g < next; g++) {
         const ptrdiff_t own = rows_of(groups, g);
+        LOCAL(weigh)(task, part, first, s - task->slopes, own, s);
         if (own > 1) {
             const group_sizes sizes =
                 sizes_by_products(own, groups->gram + groups->gram_start[g], task->n_classes, m, s,
@@ -95,7 +117,7 @@ static dpfast_status LOCAL(add_block)(LOCAL(task) *task, ptrdiff_t g, ptrdiff_t 
     if (status != DPFAST_OK) {
         return status;
     }
-    LOCAL(scale)(task, g, next, m);
+    LOCAL(scale)(task, &part, first, g, next);
     for (k = 0; k < task->n_classes; k++) {
         LOCAL(add_rows)(&part, task->slopes + k * m, task->partial + k * task->dim);
     }
@@ -116,6 +138,7 @@ static dpfast_status LOCAL(add_long)(LOCAL(task) *task, ptrdiff_t g)
     if (status != DPFAST_OK) {
         return status;
     }
+    LOCAL(weigh)(task, &part, first, 0, m, task->slopes);
     sizes = sizes_by_lengths(m, task->n_classes, m, task->slopes, task->rows->inverse_norm + first);
     memset(task->alone, 0, (size_t)size * sizeof *task->alone);
     for (k = 0; k < task->n_classes; k++) {
@@ -151,7 +174,9 @@ dpfast_status NAME(group_gradient)(const ROWS *rows, const dpfast_groups *groups
         gradient == NULL || share == NULL ||
         (rows->n > 0 && (rows->target == NULL || rows->inverse_norm == NULL)) || rows->consistent ||
         !(clip->norm > 0.0) || !(clip->row_norm > 0.0) || !(clip->mass > 0.0) ||
-        !(clip->gauge > 0.0) || !(clip->relative >= 0.0) || !(clip->absolute >= 0.0)) {
+        !(clip->gauge > 0.0) || !(clip->relative >= 0.0) || !(clip->absolute >= 0.0) ||
+        !(clip->correlation >= 0.0 && clip->correlation <= 1.0) ||
+        (clip->consistent && n_classes == 1 && loss->id != DPFAST_LOSS_logistic)) {
         return DPFAST_ERR_ARGUMENT;
     }
     most = most_rows(groups->longest);

@@ -16,6 +16,8 @@ cdef extern from "dpfast.h" nogil:
         double gauge
         double relative
         double absolute
+        int consistent
+        double correlation
 
     dpfast_status dpfast_group_products(
         const dpfast_groups *groups, const double *z, ptrdiff_t dim, double *gram)

@@ -48,6 +48,10 @@ class GroupClip:
         rows'.
     relative, absolute : float
         Errors of squared lengths and of lengths.
+    consistent : bool, default=False
+        Whether slopes are first multiplied by what does not depend on labels.
+    correlation : float, default=0.0
+        Of the slopes within a group, for the length that is then taken for its gradient's.
     """
 
     norm: float
@@ -56,6 +60,8 @@ class GroupClip:
     gauge: float
     relative: float
     absolute: float
+    consistent: bool = False
+    correlation: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

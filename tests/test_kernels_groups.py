@@ -61,13 +61,14 @@ def room(start, most):
 
 
 def kernel_gradient(
-    kernel, groups, w, loss, labels, clip, row_clip=math.inf, mass=math.inf, gauge=1.0, edges=None
-):
-    """The kernel's sum over ranges of groups."""
+    kernel, groups, w, loss, labels, clip, row_clip=math.inf, mass=math.inf, gauge=1.0, edges=None,
+    correlation=None,
+):  # fmt: skip
+    """The kernel's sum over ranges of groups; with a correlation, weighed without the labels."""
     edges = edges or [0, groups.n_groups]
     how = {
         "norm": clip, "row_norm": row_clip, "mass": mass, "gauge": gauge, "relative": 1e-13,
-        "absolute": 1e-13,
+        "absolute": 1e-13, "consistent": correlation is not None, "correlation": correlation or 0.0,
     }  # fmt: skip
     total, share = np.zeros_like(w), 0.0
     for first, last in pairwise(edges):
@@ -98,19 +99,22 @@ def compare(sizes, d, storage, intercept, loss, n_classes=1, most=35, transforme
     )
     groups.set_products(0, groups.n_groups, np.ascontiguousarray(rows @ transform))
     length = math.sqrt(rows.shape[1])
-    for clip, row_clip, mass, gauge in (
-        (1e9, math.inf, math.inf, 1.0),
-        (0.8 * length, 0.5 * length, math.inf, 1.3),
-        (2.0 * length, math.inf, 3.0, 2.0),
-    ):
+    ways = [
+        (1e9, math.inf, math.inf, 1.0, None),
+        (0.8 * length, 0.5 * length, math.inf, 1.3, None),
+        (2.0 * length, math.inf, 3.0, 2.0, None),
+    ]
+    if n_classes > 1 or loss.multiclass:
+        ways += [(1.5 * length, 0.5 * length, math.inf, 1.3, 0.0), (length, 9.0, 3.0, 1.3, 0.3)]
+    for clip, row_clip, mass, gauge, correlation in ways:
         expected, share = group_gradient(
             rows, labels if n_classes > 1 else target, start, w, loss, transform, clip, row_clip,
-            mass, gauge, weight,
+            mass, gauge, weight, correlation,
         )  # fmt: skip
         scale = 1e-6 * np.abs(rows).sum()
         for edges in (None, [0, len(sizes) // 2, len(sizes)]):
             found, got = kernel_gradient(
-                kernel, groups, w, spec, labels, clip, row_clip, mass, gauge, edges
+                kernel, groups, w, spec, labels, clip, row_clip, mass, gauge, edges, correlation
             )
             # Lengths of rows are float32, those of groups are not.
             np.testing.assert_allclose(found, expected, rtol=0, atol=scale)
@@ -136,14 +140,21 @@ def test_classes_match_the_twin(isa, sizes, storage):
     compare(sizes, 6, storage, 1.0, None, n_classes=3)
 
 
+@pytest.mark.parametrize("consistent", [False, True])
 @pytest.mark.parametrize("storage", ["float64", "float32", "csr"])
-def test_groups_of_one_row_are_rows(isa, storage):
+def test_groups_of_one_row_are_rows(isa, storage, consistent):
     """To the bit but for the order of additions, with weights and scaled rows."""
-    _, _, _, start, _, kernel = made([1] * 900, 11, storage)
+    rows, _, _, start, transform, kernel = made([1] * 900, 11, storage)
+    with np.errstate(divide="ignore"):
+        inverse = (1.0 / np.linalg.norm(rows @ transform, axis=1)).astype(np.float32)
     w = np.random.default_rng(3).standard_normal((1, 12))
     groups = _kernels.RowGroups(start, np.zeros(901, dtype=np.int64))
-    found, share = kernel_gradient(kernel, groups, w, LOSSES[0].spec, None, 7.0, 1.5)
+    alike = 0.5 if consistent else None
+    found, share = kernel_gradient(
+        kernel, groups, w, LOSSES[0].spec, None, 7.0, 1.5, correlation=alike
+    )
     rows = np.empty(12)
+    kernel.set_inverse_norm(inverse, consistent)
     kernel.gradient(0, 900, LOSSES[0].spec, w[0], 1.5, math.inf, rows)
     np.testing.assert_allclose(found[0], rows, rtol=0, atol=1e-12 * 900)
     assert share == 900.0
@@ -192,8 +203,11 @@ def test_a_group_never_passes_its_bound(isa):
                 groups = _kernels.RowGroups(start, room(start, most))
                 groups.set_products(0, 1, np.ascontiguousarray(rows))
                 w = 3.0 * rng.standard_normal((1, 4))
-                found, _ = kernel_gradient(kernel, groups, w, LOSSES[0].spec, None, 0.5, 0.5)
-                assert np.linalg.norm(found) <= 0.5 * (1.0 + 1e-14)
+                for alike in (None, 0.0, 1.0):
+                    found, _ = kernel_gradient(
+                        kernel, groups, w, LOSSES[0].spec, None, 0.5, 0.5, correlation=alike
+                    )
+                    assert np.linalg.norm(found) <= 0.5 * (1.0 + 1e-14)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -227,6 +241,12 @@ def test_sizes_are_checked():
     kernel = _kernels.DenseRows(np.ones((3, 2)), np.ones(3), 0.0)
     with pytest.raises(ValueError, match="outside its documented range"):
         kernel_gradient(kernel, groups, np.ones((1, 2)), LOSSES[0].spec, None, 1.0)
+    kernel.set_inverse_norm(np.ones(3, dtype=np.float32))
+    for loss, alike in ((LOSSES[0], 1.1), (LOSSES[1], 0.0)):
+        with pytest.raises(ValueError, match="outside its documented range"):
+            kernel_gradient(
+                kernel, groups, np.ones((1, 2)), loss.spec, None, 1.0, correlation=alike
+            )
     with pytest.raises(ValueError, match="either a loss or labels"):
         kernel_gradient(kernel, groups, np.ones((1, 2)), None, None, 1.0)
 

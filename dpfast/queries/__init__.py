@@ -31,7 +31,7 @@ from dpfast.queries.estimating import (
 from dpfast.queries.gradient import ClippedGradient, GradientStep
 from dpfast.queries.groups import GroupGradient, GroupSizes
 from dpfast.queries.losses import CandidateLosses, LineSearchLosses
-from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate
+from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate, MinimizerInUnits
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
 from dpfast.queries.slopes import QuantileSlopes, ResidualSum
@@ -56,6 +56,7 @@ __all__ = [
     "GroupSizes",
     "LineSearchLosses",
     "LongRows",
+    "MinimizerInUnits",
     "ProductSums",
     "QuantileSlopes",
     "RankScores",

@@ -35,6 +35,7 @@ from dpfast.queries._linear import (
     scaled,
     upper_lengths,
 )
+from dpfast.queries.columns import SHARES
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, check_consistent, single_rows
 
@@ -55,7 +56,7 @@ class ColumnParts(Query):
     Positive and negative parts and squares entry by entry, ``ω = 1/C``; ``e_i`` has row i's weight
     over the largest at the place of its class, and zeros elsewhere.  Rows are clipped to
     ``‖z‖ <= C``.  The arguments are center and scale.  A group of rows contributes the mean over
-    them, and no class.
+    them, in the counts of classes whatever their weights are.
 
     Sensitivity: ``√k C √(1 + 1 + λ²)``, without the second 1 if squares are left out and without
     ``λ²`` if there are no classes.  All entries are >= 0; ``‖(z⁺, z⁻)‖ = ‖z‖ <= C``,
@@ -90,8 +91,6 @@ class ColumnParts(Query):
         self.n_classes = n_classes
         signs = 2 if shape.loss.kind == "classification" else 0
         self.counted = signs if n_classes is None else n_classes
-        if shape.several_rows:
-            self.counted = 0
         self.label_weight = relative_weight * radius
         self.dimension = (2 + squares) * shape.n_features + self.counted
 
@@ -142,7 +141,8 @@ class ColumnParts(Query):
         d = self.shape.n_features
         if self.squares:
             sums[2 * d : 3 * d] *= self.weight
-        sums[self.dimension - self.counted :] *= self.label_weight / self.shape.max_weight
+        largest = 1.0 if self.shape.several_rows else self.shape.max_weight
+        sums[self.dimension - self.counted :] *= self.label_weight / largest
         return sums
 
 
@@ -159,9 +159,15 @@ def _parts(
 
 
 def _class_weights(problem: RowAccess, n_classes: int | None) -> Vector:
-    """Sums of some rows' weights by class; None: by the sign of their targets."""
+    """Sums of some rows' weights by class; None: by the sign of their targets.
+
+    Where a record is a group of rows, each counts its part of it, rounded down so that sums are
+    exact.
+    """
     labels = problem.target > 0.0 if n_classes is None else problem.labels
-    counts = np.bincount(labels.astype(np.intp), problem.sample_weight, n_classes or 2)
+    shares = problem.row_shares()
+    weight = problem.sample_weight if shares is None else np.floor(SHARES * shares) / SHARES
+    counts = np.bincount(labels.astype(np.intp), weight, n_classes or 2)
     return counts.astype(np.float64)
 
 

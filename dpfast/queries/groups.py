@@ -18,7 +18,7 @@ from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries.coordinates import InCoordinates, coordinates_of, reach_of
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape
-from dpfast.sums import RowSums
+from dpfast.sums import RowSums, check_consistent
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -68,12 +68,19 @@ class GroupGradient(InCoordinates):
     alikeness ``a_u`` in [0, 1] is ``min(1, γ r / l)``, l the length of the group's gradient before
     it is scaled and r the root mean square of its rows'.
 
+    A group with a surprising label has a longer gradient than it had with another.  If
+    `consistent`, labels have no part in what its slopes are multiplied by to begin with: rows are
+    cut as by :class:`~dpfast.queries.CoordinateGradient`, and groups by the length to expect of
+    them, see csrc/groups.h, ρ the correlation of the slopes of its rows: cut all the same, they
+    have the expectation 0 where labels follow the model.  What comes after leaves most of it.
+
     Of the multinomial loss, a row's slopes are the vector ``s - e_y`` of all K classes, and lengths
     are Frobenius norms; the labels are the rows' own.  The arguments are the transform, the weights
-    (of shape (dim,) or (dim, K)), R, C, γ, and, if the loss is to be that of residuals in other
+    (of shape (dim,) or (dim, K)), R, C, γ, ρ, and, if the loss is to be that of residuals in other
     units or with a narrower corner, their size.
 
-    Sensitivity: ``√(k² + ω²)``, whatever the loss is: the first parts of two groups are at most k
+    Sensitivity: ``√(k² + ω²)``, whatever the loss is, `consistent` or not, since slopes are scaled
+    down as above after that: the first parts of two groups are at most k
     apart, and the second at most ω.
 
     Parameters
@@ -86,13 +93,26 @@ class GroupGradient(InCoordinates):
         ``ω``.
     n_classes : int, default=1
         K; 1 for losses of one margin.
+    consistent : bool, default=False
+        For the logistic loss.
+
+    Raises
+    ------
+    ValueError
+        If `consistent` and the loss is another one.
     """
 
     def __init__(
-        self, shape: ProblemShape, limit: float, weight: float, n_classes: int = 1
+        self,
+        shape: ProblemShape,
+        limit: float,
+        weight: float,
+        n_classes: int = 1,
+        consistent: bool = False,
     ) -> None:
+        check_consistent(consistent, shape.loss)
         super().__init__(shape, limit)
-        self.weight, self.n_classes = weight, n_classes
+        self.weight, self.n_classes, self.consistent = weight, n_classes, consistent
         self.largest_argument = shape.largest_weights
         self.dimension = n_classes * shape.dim + 1
 
@@ -122,23 +142,28 @@ class GroupGradient(InCoordinates):
         ValueError
         """
         super().check_point(*point)
-        if not all(1e-100 <= bound <= 1e100 for bound in point[1:]):
+        bounds, correlation = (*point[1:4], *point[5:]), point[4:5]
+        in_range = all(1e-100 <= bound <= 1e100 for bound in bounds)
+        if not (in_range and all(0.0 <= rho <= 1.0 for rho in correlation)):
             raise ValueError(
-                f"R, C, γ and sizes must be between 1e-100 and 1e100; got {point[1:]}. Nothing was "
-                "spent."
+                "R, C, γ and sizes must be between 1e-100 and 1e100, and ρ between 0 and 1; got "
+                f"{point[1:]}. Nothing was spent."
             )
 
     def __call__(self, prepared: tuple[RowSums, Matrix, float], *point: Any) -> Vector:
         """The gradient and the share at the weights."""
         problem, transform, reach = prepared
-        w, row_norm, norm, gauge, *size = point
+        w, row_norm, norm, gauge, correlation, *size = point
         if size:
             problem = problem.with_loss(self.shape.loss.zoomed(*size))
         points = w[None] if w.ndim == 1 else w.T
-        total, share = problem.group_gradient(points, self._clip(row_norm, norm, gauge, reach))
+        clip = self._clip(row_norm, norm, gauge, correlation, reach)
+        total, share = problem.group_gradient(points, clip)
         return np.append((transform.T @ total.T).ravel() / norm, self.weight * share)
 
-    def _clip(self, row_norm: float, norm: float, gauge: float, reach: float) -> GroupClip:
+    def _clip(
+        self, row_norm: float, norm: float, gauge: float, correlation: float, reach: float
+    ) -> GroupClip:
         """How groups are clipped so that what is stated of them holds."""
         shape = self.shape
         down = 1.0 - 8.0 * UNIT
@@ -153,6 +178,8 @@ class GroupGradient(InCoordinates):
             # Products of rows, and a form of them; each row in the coordinates.
             relative=2.0 * unit,
             absolute=2.0 * unit * reach,
+            consistent=self.consistent,
+            correlation=correlation,
         )
 
 

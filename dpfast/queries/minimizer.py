@@ -21,7 +21,7 @@ from dpfast._typing import Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.errors import CertificateNotReached
 from dpfast.mechanisms import Query
-from dpfast.objectives import ErmShape, Smoothable
+from dpfast.objectives import Erm, ErmShape, LinearTerm, Smoothable
 from dpfast.optimizers import (
     OPTIMIZERS,
     OptimizeResult,
@@ -146,6 +146,99 @@ class CertifiedMinimizer(Query):
             f"({self.tolerance:.3g}), so nothing is released. Allow more max_passes, or a larger "
             "tolerance."
         )
+
+
+class MinimizerInUnits(CertifiedMinimizer):
+    """The same for a mean of losses of numbers, of targets in units that were learned.
+
+    With c the center of the units, h their half and s the constant's weight that predicts c, the
+    value is ``v = (w - s) / h``, w certified to be near the minimizer of the mean of the losses in
+    these units with the ridge around s: so v is near that of the targets ``(y - c) / h`` with the
+    ridge α.  The arguments are c and h.
+
+    Sensitivity: the same, since the distance of neighbors' minimizers is proved for targets of any
+    size; and ``‖v‖ <= L/α`` and what the certificate allows, as the gradient at 0 is at most L.
+
+    Parameters
+    ----------
+    shape : ErmShape
+        Of a smooth loss of numbers without a log link.
+    tolerance : float
+    farthest : float
+        The center's largest distance from 0, in halves.
+    optimizer, optimizer_options
+        As for :class:`CertifiedMinimizer`; of optimizers that read all rows.
+    """
+
+    shape: ErmShape
+
+    def __init__(
+        self,
+        shape: ErmShape,
+        tolerance: float,
+        farthest: float,
+        *,
+        optimizer: Optimizer = "auto",
+        optimizer_options: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        problem = shape.problem
+        if problem.loss.kind != "regression" or problem.loss.log_link:
+            raise ValueError(
+                f"loss must be one of numbers without a log link; got {problem.loss.name!r}."
+            )
+        super().__init__(shape, tolerance, optimizer_options=optimizer_options)
+        self.optimizer = choose_optimizer(
+            optimizer, shape.dim, "gradient", single_rows=False, what="objectives in other units"
+        )
+        self.farthest = check_real("farthest", farthest, low=0.0, high=2.0**30)
+        self.bound = problem.lipschitz / shape.alpha + self.distance
+
+    def rounding_error(self) -> float:
+        """Return what is lost where the center is taken from the weights."""
+        moved = self.farthest / (abs(self.shape.problem.intercept) or 1.0)
+        return 2.0**-50 * (moved + (self.bound or 0.0))
+
+    def check_point(self, *point: Any) -> None:
+        """Refuse units without a width, and a center that is too far away.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        center, half = point
+        if not (0.0 < half < math.inf and abs(center) <= self.farthest * half):
+            raise ValueError(
+                f"half must be positive and center at most {self.farthest:g} times it; got {half} "
+                f"and {center}. Nothing was spent."
+            )
+        if center != 0.0 and self.shape.problem.intercept == 0.0:
+            raise ValueError(f"center must be 0 without an intercept; got {center}.")
+
+    def prepare(self, rows: Any, *fixed: Any) -> Any:
+        """The rows."""
+        return rows
+
+    def __call__(self, prepared: Any, *point: Any) -> Vector:
+        """The point, in these units.
+
+        Raises
+        ------
+        CertificateNotReached
+            If no optimizer's point can be certified.
+        """
+        (center, half), start = point, np.zeros(self.shape.dim)
+        if center != 0.0:
+            start[-1] = center / self.shape.problem.intercept
+        given = self.shape.problem.loss
+        loss = given.zoomed(half)
+        stretch = loss.lipschitz / given.lipschitz
+        ridge = self.shape.alpha * (stretch / half)
+        objective = LinearTerm(Erm(prepared.with_loss(loss), ridge), -ridge * start)
+        tolerance = self.tolerance * stretch * (1.0 - 2.0**-40)
+        options = {"w0": start, **self.optimizer_options}
+        w = certified_minimizer(objective, tolerance, self.optimizer, **options).w
+        return np.asarray((w - start) / half, dtype=np.float64)
 
 
 class DescentIterate(Query):

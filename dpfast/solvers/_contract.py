@@ -28,6 +28,8 @@ S = TypeVar("S")
 #: norm of the best weights where nobody states a better one.  Between 4 and 10 the log-loss of
 #: output perturbation on three public tables at ε from 0.1 to 4 hardly changed.
 TYPICAL_MARGIN = 6.0
+#: The same of numbers in units of half their range.
+TYPICAL_NUMBER = 3.0
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,12 @@ class SizeLaw(NamedTuple):
         """Mean size."""
         return float(self.sizes @ self.shares)
 
+    @property
+    def spread(self) -> float:
+        """Deviation of the sizes over their mean."""
+        square = float(np.square(self.sizes) @ self.shares)
+        return math.sqrt(max(0.0, square / self.mean**2 - 1.0))
+
     def alike(self, powers: Vector) -> Vector:
         """Expected ``min(1, γ r / l)``, γ² the mean size, if l is r times the size to a power."""
         least = math.sqrt(self.mean) / self.sizes ** powers[:, None]
@@ -117,11 +123,15 @@ def automatic_settings(settings: Callable[[float], dict[str, Any]], u: float) ->
 
 
 def gradient_query(
-    shape: ProblemShape, limit: float, neighboring_relation: str, n_classes: int = 1
+    shape: ProblemShape,
+    limit: float,
+    neighboring_relation: str,
+    consistent: bool,
+    n_classes: int = 1,
 ) -> GroupGradient:
     """The query of every step."""
     weight = _ALIKE * records_apart(neighboring_relation)
-    return GroupGradient(shape, limit, weight, n_classes)
+    return GroupGradient(shape, limit, weight, n_classes, consistent)
 
 
 def limit_of(shape: ProblemShape, radius: float, farthest: float) -> float:
@@ -224,9 +234,17 @@ class Pace:
         return self.norm / (self._half * self.rows)
 
     @property
-    def point(self) -> tuple[float, float, float]:
+    def point(self) -> tuple[float, float, float, float]:
         """What the next gradient is asked with."""
-        return _ROW * self._row_norm, self.norm, self._gauge
+        return _ROW * self._row_norm, self.norm, self._gauge, self._correlation
+
+    @property
+    def _correlation(self) -> float:
+        """Of the slopes within a group, as far as gradients are longer than was to be expected."""
+        power = float(np.interp(self._share, self._alike, _POWERS))
+        more = max(0.0, (power - _POWER) / (1.0 - _POWER))
+        mean = self._gauge**2
+        return 0.0 if mean == 1.0 else (mean**more - 1.0) / (mean - 1.0)
 
     def gradient(self, answer: Vector) -> Vector:
         """The gradient of a noisy answer, whose alikeness the next one follows."""

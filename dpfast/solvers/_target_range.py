@@ -19,13 +19,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._validation import check_integer
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, Laplace
+from dpfast.privacy import ACCOUNTANTS, Budget, budget_epsilon, records_apart
 from dpfast.queries import TargetHistogram
 from dpfast.shape import ProblemShape
 from dpfast.solvers._range_laws import SEEN, Search, ends, normal_laws, place, rows_told
-from dpfast.solvers._shares import Release
+from dpfast.solvers._shares import Release, pure_releases
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -55,6 +57,11 @@ _LIGHTER = 4.0
 _NARROWEST = 2.0**-40
 # All rows in units of a count's noise: with fewer, targets are not found in bounds far too wide.
 _LEAST_SEEN = 6.0
+# From so many rows in units of a count's noise on, ranges are wider by the fourth root of what
+# are more, so that residuals are cut ever less: means of skewed targets have a part in the tails.
+_WIDER_FROM = 20_000.0
+#: Ranges of targets are learned from a pure budget up to so many halves away from 0.
+FARTHEST = 2.0**12
 
 
 def share(rows: float) -> float:
@@ -81,6 +88,10 @@ class Place(NamedTuple):
     center: float
     half: float
     start: float
+
+    def wide(self, widening: float) -> float:
+        """Half the width of a range that is wider, as far as its center asks for."""
+        return max(widening * self.half, abs(self.center) / FARTHEST)
 
     def stretch(self, loss: Loss) -> float:
         """How much longer slopes are for residuals in units of half the width."""
@@ -140,6 +151,48 @@ def planned(
     rows = shape.n_samples * (1.0 if shape.several_rows else shape.max_weight)
     centered = shape.intercept != 0.0
     return TargetRange(histogram, bound, rounds, rows, centered, tail * rows, quantile)
+
+
+def planned_of_pure(
+    target_rounds: int | str,
+    shape: ProblemShape,
+    budget: Budget,
+    relation: str,
+    automatic: bool = True,
+) -> tuple[TargetRange | None, Budget]:
+    """How the targets' range is learned from a pure budget, and the budget that it leaves.
+
+    "auto" is rounds for losses of numbers without a log link if they are `automatic`.
+    """
+    numbers = shape.loss.kind == "regression" and not shape.loss.log_link
+    able = numbers and budget.kind == "pure"
+    if target_rounds == "auto":
+        rounds = PURE_ROUNDS if able and automatic else 0
+    else:
+        rounds = check_integer("target_rounds", target_rounds, low=0, high=100)
+    if rounds == 0:
+        return None, budget
+    if not able:
+        raise ValueError(
+            f"target_rounds must be 0 for the loss {shape.loss.name!r} with {budget!r}; got "
+            f"{rounds}. Only ranges of numbers without a log link are learned, with a pure budget."
+        )
+    epsilon, share = budget_epsilon(budget), pure_share(_pure_rows(shape, budget, relation))
+    release = pure_releases(epsilon, relation)
+    found = planned(shape, 1.0, rounds, share, release, tail(shape.loss), norm="l1")
+    spent = ACCOUNTANTS["pure"].spent(found.histogram.events(rounds), budget)
+    return found, Budget((epsilon - spent) * (1.0 - 2.0**-40))
+
+
+def widening(shape: ProblemShape, budget: Budget, relation: str) -> float:
+    """By how much ranges that a pure budget tells are widened."""
+    rows = _pure_rows(shape, budget, relation)
+    return max(1.0, (rows / _WIDER_FROM) ** 0.25) if shape.loss.even else 1.0
+
+
+def _pure_rows(shape: ProblemShape, budget: Budget, relation: str) -> float:
+    """Rows in units of the noise of a count that has all of a pure budget."""
+    return budget_epsilon(budget) * shape.n_samples / (math.sqrt(2.0) * records_apart(relation))
 
 
 def learn_range(target: TargetRange, curator: Curator) -> Place:

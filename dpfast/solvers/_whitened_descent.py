@@ -58,6 +58,9 @@ _INTERCEPT_NOISE = 4.0
 # several classes; and rows are the shorter in the coordinates the fewer there are, by a half at the
 # last.
 _CURVED, _CURVED_SEVERAL, _SHORT = 4.0, 3.0, 2.0
+# A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
+# the sizes over their mean.
+_APART = 0.3
 # Deviation of an effect across a column's range, in units of the margin, before any data are seen,
 # and how many scales wide a range is that is known; and both for effects on logarithms of means.
 PRIOR_EFFECT, _RANGE, _LINKED_EFFECT, _LINKED_RANGE = 10.0, 30.0, 1.5, 3.0
@@ -161,21 +164,19 @@ def descend(
     if settings.groups is not None:
         clip = settings.clip_norm
         pace = _groups.Pace(settings.groups, mechanism, shape, clip, units.loss)
-        step, pull = step / pace.rows, pull * pace.rows
     # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
     # spread that whitening takes from the rows, gradient steps would have to be tiny.
     damping = None
     if ridge > 0.0:
         damping = ridge * step.reshape(-1, 1) * (transform.T @ transform)
-    # Not where ridge, log link or groups rest on the steps.
-    plain = not isinstance(spread, Spread) and pace is None
+    # Not where ridge or log link rest on the steps.
+    plain = not isinstance(spread, Spread)
     # Losses of residuals are flat far out and bend near the minimum: long steps overshoot it there
     # if momentum carries them on.
     bends = shape.loss.kind != "classification" and momentum > 0.0
     stretches = ridge == 0.0 and plain and not bends
-    noise = mechanism.stddev / n / curvature
-    line, bend = _Line(free, noise), _Bend()
-    planned = curvature * (1.0 if pace is None else pace.rows)
+    noise = planned = mechanism.stddev / n / curvature
+    line, bend = _Line(free), _Bend()
     # Where the loss itself changes from step to step secants tell nothing of its curvature.
     bounded = settings.narrowing == 1.0 and not isinstance(spread, Spread)
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
@@ -189,19 +190,20 @@ def descend(
         if pace is not None:
             asked = (*pace.point, *asked)
         noisy = curator.release(mechanism, at, units.weights * (transform @ z), *asked)
-        loud = noise * (1.0 if pace is None else pace.change)
         if pace is not None:
-            noisy = pace.gradient(noisy)
+            noise, noisy = planned * pace.change, pace.gradient(noisy)
         noisy = noisy.reshape(v.shape) / n
         if classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
         norms[iteration] = units.loss * np.linalg.norm(noisy)
+        if pace is not None:
+            noisy = noisy / pace.rows
         move = paces[iteration] * step * (noisy + pull * z)
         if bounded:
-            move /= bend.most(z, noisy / planned, loud)
+            move /= bend.most(z, noisy / curvature, noise)
         if stretches:
             line.add(z, noisy / curvature)
-            move = line.stretched(z, move)
+            move = line.stretched(z, move, noise)
             move[free:] /= _intercept_curvature(shape, coordinates, z, noise)
         moved: Matrix = z - move
         if damping is not None:
@@ -217,7 +219,7 @@ def descend(
         mean = _without_noise(mean, settings, shape, coordinates, change)
     if settings.james_stein and plain and classes is None and _tells_shares(shape, coordinates):
         averages = points / (steps - first), told / (steps - first)
-        mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates)
+        mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
     return mean, norms, change
 
 
@@ -337,10 +339,18 @@ def _settled_intercept(
     settings: Settings,
     shape: ProblemShape,
     coordinates: Coordinates,
+    change: float,
 ) -> float:
-    """The intercept of the weights `v`; gradients were `told` at points `asked`, on average."""
+    """The intercept of the weights `v`; gradients were `told` at points `asked`, on average.
+
+    Their noise is larger by the factor `change` than planned.
+    """
     free, few = coordinates.free, settings.rows_per_weight
     shares, noise, weight = coordinates.class_shares()
+    if settings.groups is not None and settings.groups.law is not None:
+        # Persons were counted, and not their rows, of which there may be more for a class.
+        apart = _APART * settings.groups.law.spread
+        noise = math.hypot(noise, apart * math.sqrt(max(0.0, float(shares[0] * shares[1]))))
     averaged = settings.iterations - first_averaged(settings)
     unit = shape.max_weight * weight
     # Rows are as much shorter than white ones, and margins closer.
@@ -349,7 +359,9 @@ def _settled_intercept(
         share=float(shares[1]),
         share_noise=noise,
         slope=float(told[-1]) / unit,
-        slope_noise=settings.gradient.stddev / (shape.n_samples * unit * math.sqrt(averaged)),
+        slope_noise=change
+        * settings.gradient.stddev
+        / (shape.n_samples * unit * math.sqrt(averaged)),
         intercept=float(asked[-1]),
         length=white * float(np.linalg.norm(asked[:free])),
         cut=settings.clip / white,
@@ -421,8 +433,6 @@ class _Line:
     ----------
     free : int
         Coordinates that are not constant.
-    noise : float
-        Deviation of an entry of a mean gradient, in units of the largest curvature.
     slopes, squares : float
         Sums over the secants: change of the point along the weights times that of the gradient, and
         times itself.
@@ -431,7 +441,6 @@ class _Line:
     """
 
     free: int
-    noise: float
     slopes: float = 0.0
     squares: float = 0.0
     before: tuple[Matrix, Matrix] | None = None
@@ -446,18 +455,21 @@ class _Line:
             self.squares = _FORGET * self.squares + along**2
         self.before = z.copy(), gradient.copy()
 
-    def curvature(self) -> float:
-        """In units of the largest; between the guess and the secants, by their precision."""
-        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / self.noise**2
+    def curvature(self, noise: float) -> float:
+        """In units of the largest; between the guess and the secants, by their precision.
+
+        Entries of a mean gradient have noise of this deviation, in units of it.
+        """
+        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / noise**2
         found = (_GUESS * precision + self.slopes * known) / (precision + self.squares * known)
         return min(1.0, max(_LEAST_CURVATURE, found))
 
-    def stretched(self, z: Matrix, move: Matrix) -> Matrix:
+    def stretched(self, z: Matrix, move: Matrix, noise: float) -> Matrix:
         """A step whose part along the weights is as long as the curvature there allows."""
         direction, length = self._direction(z)
         if length <= _SHORTEST:
             return move
-        longer = max(1.0, _SHORT_OF_WHOLE / self.curvature())
+        longer = max(1.0, _SHORT_OF_WHOLE / self.curvature(noise))
         return move + (longer - 1.0) * float(np.sum(move * direction)) * direction
 
     def _direction(self, z: Matrix) -> tuple[Matrix, float]:

@@ -149,7 +149,7 @@ def with_counts(share: float, counts: float) -> float:
 
 def automatic_consistent(shape: ProblemShape, u: float) -> bool:
     """Whether rows are clipped by factors that do not depend on their labels."""
-    return shape.loss.multiclass and not clips_groups(shape) and u >= _CONSISTENT
+    return shape.loss.multiclass and u >= _CONSISTENT
 
 
 def tells_squares(u: float) -> bool:

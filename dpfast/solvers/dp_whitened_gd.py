@@ -219,7 +219,8 @@ def plan(
         rows, or groups of them, stand out of the noise.
     consistent : bool or "auto"
         Whether rows are clipped by factors that do not depend on their labels, see
-        :class:`~dpfast.queries.CoordinateGradient`; for the logistic loss, not for groups of rows.
+        :class:`~dpfast.queries.CoordinateGradient` and :class:`~dpfast.queries.GroupGradient`; for
+        the logistic loss.
     narrowing : float or "auto"
         Width of the rounded-off corner of a hinge or of the pinball loss at the last step, over
         that at the first; at most 1.  "auto" is the smaller the more rows there are, if the loss
@@ -236,7 +237,7 @@ def plan(
     consistent = check_consistent(consistent, shape, automatic_consistent(shape, u))
     narrowing = _check_narrowing(narrowing, shape, u)
     # In the end the intercept is settled by the counts: there they have a part of their own.
-    settled = james_stein is not False and shape.loss.multiclass and not shape.several_rows
+    settled = james_stein is not False and shape.loss.multiclass
     counts = weight_of_counts(u)
     automatic: Callable[[float], dict[str, Any]] = partial(
         automatic_settings,
@@ -314,9 +315,7 @@ def check_consistent(consistent: bool | str, shape: ProblemShape, automatic: boo
     """The option, of which "auto" stands for `automatic`."""
     if consistent == "auto":
         return automatic
-    if check_flag("consistent", consistent) and clips_groups(shape):
-        raise ValueError("consistent must be False for groups of rows; got True.")
-    return bool(consistent)
+    return check_flag("consistent", consistent)
 
 
 def _check_narrowing(narrowing: float | str, shape: ProblemShape, u: float) -> float:
@@ -430,7 +429,7 @@ def _slopes(
     if clips_groups(shape):
         share += _groups.SIZES_SHARE
         learned["groups"] = _groups.planned(release, shape, free, automatic, u)
-        query = _groups.gradient_query(shape, limit, neighboring_relation)
+        query = _groups.gradient_query(shape, limit, neighboring_relation, consistent)
     elif target_rounds > 0:
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     return _Slopes(share, query, learned)

@@ -95,7 +95,7 @@ def plan_multinomial(
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     grouped = clips_groups(shape)
     consistent = dp_whitened_gd.check_consistent(
-        options.pop("consistent", "auto"), shape, automatic=not grouped
+        options.pop("consistent", "auto"), shape, automatic=True
     )
     if "shrinkage" in automatic:
         options["shrinkage"] = 0.0
@@ -126,7 +126,9 @@ def plan_multinomial(
     release = releases(budget_mu(budget, accountant), neighboring_relation)
     query: Query = ClassGradient(shape, settings.clip_norm, settings.limit, n_classes, consistent)
     if grouped:
-        query = _groups.gradient_query(shape, settings.limit, neighboring_relation, n_classes)
+        query = _groups.gradient_query(
+            shape, settings.limit, neighboring_relation, consistent, n_classes
+        )
     a_round = settings.learning_share / settings.rounds
     moments = tuple(
         release(a_round, _of_all_classes(mechanism, n_classes), mechanism.where)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from dpfast._validation import check_choice, check_integer, check_real
+from dpfast._validation import check_choice, check_real
 from dpfast.curator import Curator
 from dpfast.fused import PerturbedMinimizer
 from dpfast.fused.perturbed_minimizer import (
@@ -49,10 +49,9 @@ from dpfast.privacy.calibration import budget_epsilon, gaussian_mu
 from dpfast.privacy.conversions import gaussian_delta
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _seconds, _target_range
-from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
+from dpfast.solvers._contract import TYPICAL_NUMBER, Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._coordinates import declared
-from dpfast.solvers._shares import pure_releases
-from dpfast.solvers._target_range import TargetRange, learn_range
+from dpfast.solvers._target_range import FARTHEST, TargetRange, learn_range
 
 NAME = "objective-perturbation"
 
@@ -73,7 +72,7 @@ _OUTPUT_RISK = 0.01
 # public tables at ε from 0.1 to 8; smaller ridges are the greater risk.  Numbers, which estimators
 # scale to bounds of ±1, have smaller ones: with 10 they lose twice as much, with 1 a bit more; and
 # so have logarithms of means.
-_TYPICAL_MARGIN, _TYPICAL_NUMBER, _TYPICAL_LOG = 10.0, 3.0, 1.0
+_TYPICAL_MARGIN, _TYPICAL_LOG = 10.0, 1.0
 _TYPICAL_CURVATURE = 0.05
 # Where noise costs this share of what losses differ by, it costs twice as much as to second order.
 # Between 0.015 and 0.03 log-losses hardly changed; without it weights are worse than a constant
@@ -82,11 +81,6 @@ _SMALL_NOISE = 0.02
 # Where the rows say nothing, as of empty categories, noise may move a declared category's weight by
 # this share of the typical margin.
 _UNSEEN = 0.15
-# From so many rows in units of a count's noise on, ranges are wider by the fourth root of what
-# are more, so that residuals are cut ever less: means of skewed targets have a part in the tails.
-_WIDER_FROM = 20_000.0
-# Ranges of targets are learned up to so many halves away from 0.
-_FARTHEST = 2.0**12
 # The ridge never gets so small that the Jacobian would cost more than this.
 _MAX_JACOBIAN = 60.0
 
@@ -145,12 +139,11 @@ def plan(
         minimizer_norm = _typical_margin(shape.loss) / shape.row_norm
     minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
     floor = check_alpha(alpha, shape) or 0.0
-    rows = _rows_of(budget, shape, neighboring_relation)
-    target_range, left = _target_range_planned(
-        target_rounds, shape, budget, rows, neighboring_relation
+    target_range, left = _target_range.planned_of_pure(
+        target_rounds, shape, budget, neighboring_relation
     )
     laws = [
-        law(shape, left, neighboring_relation, None if target_range is None else _FARTHEST)
+        law(shape, left, neighboring_relation, None if target_range is None else FARTHEST)
         for law in (_LAWS[name] for name in _noises(noise, budget, accountant))
     ]
     ridges = [_best_ridge(law, shape, floor * shape.n_samples, minimizer_norm) for law in laws]
@@ -169,7 +162,7 @@ def plan(
         settings=replace(
             settled.settings,
             target_range=target_range,
-            widening=max(1.0, (rows / _WIDER_FROM) ** 0.25) if shape.loss.even else 1.0,
+            widening=_target_range.widening(shape, budget, neighboring_relation),
         ),
     )
 
@@ -186,7 +179,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     if target_range is None:
         return Outcome(curator.release(access))
     place = learn_range(target_range, curator)
-    half = max(plan.settings.widening * place.half, abs(place.center) / _FARTHEST)
+    half = place.wide(plan.settings.widening)
     w = half * curator.release(access, place.center, half)
     if place.center != 0.0:
         w[-1] += place.center / plan.shape.intercept
@@ -360,7 +353,7 @@ _LAWS: dict[str, type[_Law]] = {law.noise: law for law in (_GaussianLaw, _L2Lapl
 def _typical_margin(loss: Loss) -> float:
     if loss.log_link:
         return _TYPICAL_LOG
-    return _TYPICAL_MARGIN if loss.kind == "classification" else _TYPICAL_NUMBER
+    return _TYPICAL_MARGIN if loss.kind == "classification" else TYPICAL_NUMBER
 
 
 def _noises(noise: str, budget: Budget, accountant: str) -> list[str]:
@@ -381,36 +374,6 @@ def _noises(noise: str, budget: Budget, accountant: str) -> list[str]:
             f"accountant={accountant!r}; got {noise!r}. Gaussian noise needs a delta > 0."
         )
     return [noise]
-
-
-def _rows_of(budget: Budget, shape: ProblemShape, relation: str) -> float:
-    """Rows in units of the noise of a count that has all of a pure budget."""
-    return budget_epsilon(budget) * shape.n_samples / (math.sqrt(2.0) * records_apart(relation))
-
-
-def _target_range_planned(
-    target_rounds: int | str, shape: ProblemShape, budget: Budget, rows: float, relation: str
-) -> tuple[TargetRange | None, Budget]:
-    """How the targets' range is learned, and the budget that it leaves."""
-    numbers = shape.loss.kind == "regression" and not shape.loss.log_link
-    able = numbers and budget.kind == "pure"
-    if target_rounds == "auto":
-        rounds = _target_range.PURE_ROUNDS if able else 0
-    else:
-        rounds = check_integer("target_rounds", target_rounds, low=0, high=100)
-    if rounds == 0:
-        return None, budget
-    if not able:
-        raise ValueError(
-            f"target_rounds must be 0 for the loss {shape.loss.name!r} with {budget!r}; got "
-            f"{rounds}. Only ranges of numbers without a log link are learned, with a pure budget."
-        )
-    epsilon, share = budget_epsilon(budget), _target_range.pure_share(rows)
-    release = pure_releases(epsilon, relation)
-    tail = _target_range.tail(shape.loss)
-    found = _target_range.planned(shape, 1.0, rounds, share, release, tail, norm="l1")
-    spent = ACCOUNTANTS["pure"].spent(found.histogram.events(rounds), budget)
-    return found, Budget((epsilon - spent) * (1.0 - 2.0**-40))
 
 
 def _best_ridge(law: _Law, shape: ProblemShape, floor: float, minimizer_norm: float) -> float:

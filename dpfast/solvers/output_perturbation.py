@@ -7,6 +7,9 @@ minimizer (:class:`~dpfast.queries.CertifiedMinimizer`), plus Gaussian or l2-Lap
 ``w_0``, whose iterate itself is perturbed (:class:`~dpfast.queries.DescentIterate`).  No
 certificate is needed, and no ridge.
 
+Numbers of groups of rows, with a pure budget, may be far from filling their declared bounds: their
+range is counted first, as objective perturbation does it for rows.
+
 The noisy weights are projected onto a ball that holds the minimizer of every data set, which is
 post-processing and can only bring them closer to it.
 
@@ -33,11 +36,13 @@ from dpfast.optimizers._contract import project
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_epsilon, budget_mu
 from dpfast.privacy.papers import gaussian_stddev
-from dpfast.queries import CertifiedMinimizer, DescentIterate
+from dpfast.queries import CertifiedMinimizer, DescentIterate, MinimizerInUnits
 from dpfast.queries.minimizer import check_certifiable
-from dpfast.solvers import _seconds
-from dpfast.solvers._contract import Outcome, Plan, Solver
+from dpfast.shape import ProblemShape
+from dpfast.solvers import _seconds, _target_range
+from dpfast.solvers._contract import TYPICAL_NUMBER, Outcome, Plan, Solver
 from dpfast.solvers._ridge import Task, settle_alpha
+from dpfast.solvers._target_range import FARTHEST, TargetRange
 from dpfast.solvers.papers import _rules
 from dpfast.theory import lowy2021, zhang2017
 
@@ -86,6 +91,8 @@ class Settings:
     w0: Vector | None = None
     minimizer_sensitivity: float
     radius: float
+    target_range: TargetRange | None = None
+    widening: float = 1.0
 
 
 def plan(
@@ -109,6 +116,7 @@ def plan(
     iterations: int | None = None,
     step: float | None = None,
     w0: ArrayLike | None = None,
+    target_rounds: int | str = "auto",
 ) -> Plan[Settings]:
     """Settle ridge, tolerance and noise from public quantities.
 
@@ -126,7 +134,8 @@ def plan(
     noise : {"auto", "gaussian", "l2-laplace"}
         "auto" takes the one with the smaller standard deviation; l2-Laplace when ``δ = 0``.
     minimizer_norm : float or None
-        Guess of the norm of the best weights, for the rules above; None is 6 over the row norm.
+        Guess of the norm of the best weights, for the rules above; None is 6 over the row norm,
+        3 where targets are in units of their range.
         A wrong guess costs accuracy, never privacy.
     mode : {"certificate", "iterate"}
         See the module's first lines.
@@ -153,6 +162,9 @@ def plan(
         ridge, and with ``calibration="paper"`` their ``1/(β + µ)`` or ``1/β``.
     w0 : array-like of shape (dim,) or None, default=None
         Public start of ``mode="iterate"``; None is zero.
+    target_rounds : int or "auto"
+        Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 3 for groups
+        of rows with a pure budget, if nothing but the ridge was chosen, and none otherwise.
     """
     check_choice("mode", mode, MODES)
     check_choice("calibration", calibration, CALIBRATIONS)
@@ -168,6 +180,19 @@ def plan(
                 f"got {calibration!r}."
             )
         noise = "gaussian"
+    target_range, whole = None, budget
+    of_rows = isinstance(shape, ProblemShape) and objective == "erm"
+    if of_rows and mode == "certificate" and w_radius is None:
+        target_range, budget = _target_range.planned_of_pure(
+            target_rounds, shape, budget, neighboring_relation, shape.several_rows
+        )
+    elif target_rounds not in ("auto", 0):
+        raise ValueError(
+            "target_rounds must be 0 but for mode='certificate', objective='erm' and no w_radius; "
+            f"got {target_rounds!r}."
+        )
+    if target_range is not None and minimizer_norm is None:
+        minimizer_norm = TYPICAL_NUMBER / shape.row_norm
     factor = _noise_factor(shape.dim, budget, noise, accountant, calibration)
     task = Task(
         shape, budget, neighboring_relation, noise, factor, objective, objective_options,
@@ -186,18 +211,25 @@ def plan(
         for name, value in (("iterations", iterations), ("step", step), ("w0", w0)):
             if value is not None:
                 raise ValueError(f"{name} must be None with mode='certificate'; got {value!r}.")
-        chosen = _settle_certificate(task, alpha, tolerance, optimizer, optimizer_options)
+        chosen = _settle_certificate(
+            task, alpha, tolerance, optimizer, optimizer_options, target_range is not None
+        )
     query, goal, ridge = chosen.query, chosen.goal, chosen.ridge
     mechanism = _mechanism(
         query, noise, budget, neighboring_relation, accountant, calibration, _WHERE[mode]
     )
     deviation = factor * mechanism.charged_sensitivity
+    first: tuple[tuple[Any, int], ...] = ()
+    wider = 1.0
+    if target_range is not None:
+        first = ((target_range.histogram, target_range.rounds),)
+        wider = _target_range.widening(shape, whole, neighboring_relation)
     return Plan(
         solver=NAME,
         shape=task.problem.with_alpha(ridge) if task.problem is not None and ridge else task.bare,
-        budget=budget,
+        budget=whole,
         neighboring_relation=neighboring_relation,
-        accesses=((mechanism, 1),),
+        accesses=(*first, (mechanism, 1)),
         settings=Settings(
             mechanism=mechanism,
             mode=mode,
@@ -207,6 +239,8 @@ def plan(
             **chosen.settings,
             minimizer_sensitivity=chosen.exact_sensitivity,
             radius=min(chosen.radius, w_radius) if w_radius is not None else chosen.radius,
+            target_range=target_range,
+            widening=wider,
         ),
         expected={
             "noise_stddev_per_weight": deviation,
@@ -227,7 +261,15 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     CertificateNotReached
         If no optimizer could certify its point; the budget stays spent, nothing is released.
     """
-    return Outcome(project(curator.release(plan.settings.mechanism), plan.settings.radius))
+    settings = plan.settings
+    if settings.target_range is None:
+        return Outcome(project(curator.release(settings.mechanism), settings.radius))
+    place = _target_range.learn_range(settings.target_range, curator)
+    half = place.wide(settings.widening)
+    w = half * project(curator.release(settings.mechanism, place.center, half), settings.radius)
+    if place.center != 0.0:
+        w[-1] += place.center / plan.shape.intercept
+    return Outcome(w)
 
 
 @dataclass(frozen=True)
@@ -265,6 +307,7 @@ def _settle_certificate(
     tolerance: float | str | None,
     optimizer: str | Callable[..., Any],
     optimizer_options: Mapping[str, Any] | None,
+    in_units: bool,
 ) -> _Settled:
     ridge = settle_alpha(task, alpha, iterate=False)
     goal = task.goal(ridge)
@@ -282,12 +325,14 @@ def _settle_certificate(
         target = floor
     else:
         target = check_real("tolerance", tolerance, low=0.0, low_open=True)
-    query = CertifiedMinimizer(
-        goal,
-        target,
-        optimizer=optimizer,
-        optimizer_options=optimizer_options or {},
-    )
+    given: dict[str, Any] = {"optimizer": optimizer, "optimizer_options": optimizer_options or {}}
+    radius, query = goal.minimizer_norm, CertifiedMinimizer(goal, target, **given)
+    if in_units:
+        # What rounding hides where the center of the units is far away.
+        radius = goal.problem.lipschitz / ridge
+        away = radius + FARTHEST / (abs(goal.problem.intercept) or 1.0)
+        target = max(target, 4.0 * goal.gradient_error(away))
+        query = MinimizerInUnits(goal, target, FARTHEST, **given)
     # F(ŵ) - F* <= τ²/(2µ), of no account beside the bound's other terms.
     risk = 0.5 * target * query.distance
     settings = {
@@ -296,7 +341,7 @@ def _settle_certificate(
         "optimizer": query.optimizer,
         "optimizer_options": query.optimizer_options,
     }
-    return _Settled(query, goal, ridge, sensitivity, goal.minimizer_norm, risk, settings)
+    return _Settled(query, goal, ridge, sensitivity, radius, risk, settings)
 
 
 def _settle_iterate(

@@ -12,21 +12,54 @@ static double *zeros(ptrdiff_t n)
     return calloc((size_t)(n > 0 ? n : 1), sizeof(double));
 }
 
+/* By what the slopes of m rows are multiplied whichever labels they have: of each row's probability
+ * of its classes, and of its length. */
+static double alike(const dpfast_group_clip *clip, ptrdiff_t m, ptrdiff_t n_classes,
+                    const double *probability, const double *length, double *cut)
+{
+    double mean = 0.0, surprise = 0.0, sum = 0.0, squares = 0.0, l;
+    ptrdiff_t i, k;
+    for (i = 0; i < m; i++) {
+        const double *p = probability + i * CLASSES;
+        double square = 0.0, least = 1.0, longest, expected;
+        for (k = 0; k < n_classes + (n_classes == 1); k++) {
+            square += p[k] * p[k];
+            least = fmin(least, p[k]);
+        }
+        /* Of two classes one margin's slope is one of a pair that are alike. */
+        longest = sqrt((square + 1.0 - 2.0 * least) / (n_classes == 1 ? 2.0 : 1.0));
+        expected = (1.0 - square) / (n_classes == 1 ? 2.0 : 1.0);
+        cut[i] = fmin(1.0, clip->row_norm / length[i] / longest);
+        longest *= cut[i] * length[i];
+        expected *= cut[i] * length[i] * cut[i] * length[i];
+        mean += expected;
+        surprise = fmax(surprise, longest * longest - expected);
+        sum += longest;
+        squares += longest * longest;
+    }
+    l = sqrt(mean + surprise + clip->correlation * (sum * sum - squares));
+    return m > 1 ? fmin(1.0, clip->norm / l) : 1.0;
+}
+
 /* The definition: the groups' gradients one by one. */
 static void twin(const dpfast_dense *rows, const dpfast_groups *groups, ptrdiff_t n_classes,
-                 const double *w, double clip, double *out)
+                 const double *w, const dpfast_group_clip *clip, double *out)
 {
     const dpfast_loss logistic = {0, 0.0, 0.0};
     const double *x = rows->x, *t = groups->transform;
     const ptrdiff_t dim = rows->d + 1;
-    double *alone = zeros(n_classes * dim);
+    double *alone = zeros(n_classes * dim), *slopes = zeros(n_classes * rows->n);
+    double *probability = zeros(CLASSES * rows->n), *length = zeros(rows->n), *cut = zeros(rows->n);
     ptrdiff_t g, i, j, l, k;
     memset(out, 0, (size_t)(n_classes * dim) * sizeof *out);
     for (g = 0; g < groups->n; g++) {
-        double square = 0.0, factor;
+        const ptrdiff_t first = (ptrdiff_t)groups->start[g];
+        double square = 0.0, factor, before = 1.0;
         memset(alone, 0, (size_t)(n_classes * dim) * sizeof *alone);
         for (i = groups->start[g]; i < groups->start[g + 1]; i++) {
-            double margin[CLASSES], slope[CLASSES], sum = 0.0;
+            double margin[CLASSES], *slope = slopes + i * n_classes, sum = 0.0;
+            length[i] = 1.0 / (double)rows->inverse_norm[i];
+            cut[i] = 1.0;
             for (k = 0; k < n_classes; k++) {
                 margin[k] = rows->intercept * w[k * dim + rows->d];
                 for (j = 0; j < rows->d; j++) margin[k] += x[i * rows->d + j] * w[k * dim + j];
@@ -40,9 +73,23 @@ static void twin(const dpfast_dense *rows, const dpfast_groups *groups, ptrdiff_
                 slope[k] = exp(margin[k]) / sum - (rows->target[i] == (double)k);
             }
             for (k = 0; k < n_classes; k++) {
+                probability[i * CLASSES + k] = exp(margin[k]) / sum;
+            }
+            if (n_classes == 1) {
+                probability[i * CLASSES] = fabs(slope[0]);
+                probability[i * CLASSES + 1] = 1.0 - fabs(slope[0]);
+            }
+        }
+        if (clip->consistent) {
+            before = alike(clip, (ptrdiff_t)sizes[g], n_classes, probability + first * CLASSES,
+                           length + first, cut + first);
+        }
+        for (i = groups->start[g]; i < groups->start[g + 1]; i++) {
+            for (k = 0; k < n_classes; k++) {
                 for (j = 0; j < dim; j++) {
                     alone[k * dim + j] +=
-                        slope[k] * (j < rows->d ? x[i * rows->d + j] : rows->intercept);
+                        before * cut[i] * slopes[i * n_classes + k] *
+                        (j < rows->d ? x[i * rows->d + j] : rows->intercept);
                 }
             }
         }
@@ -53,17 +100,17 @@ static void twin(const dpfast_dense *rows, const dpfast_groups *groups, ptrdiff_
                 square += z * z;
             }
         }
-        factor = sizes[g] > 1 && sqrt(square) > clip ? clip / sqrt(square) : 1.0;
+        factor = sizes[g] > 1 && sqrt(square) > clip->norm ? clip->norm / sqrt(square) : 1.0;
         for (j = 0; j < n_classes * dim; j++) out[j] += factor * alone[j];
     }
-    free(alone);
+    free(alone), free(slopes), free(probability), free(length), free(cut);
 }
 
 static void check(ptrdiff_t d, ptrdiff_t n_classes, int transformed)
 {
     const dpfast_loss logistic = {0, 0.0, 0.0};
     const ptrdiff_t dim = d + 1;
-    dpfast_group_clip clip = {0.4, 1e9, 1e9, 1.5, 1e-14, 1e-14};
+    dpfast_group_clip clip = {0.4, 1e9, 1e9, 1.5, 1e-14, 1e-14, 0, 0.0};
     dpfast_groups groups;
     dpfast_dense dense;
     dpfast_csr csr;
@@ -132,7 +179,7 @@ static void check(ptrdiff_t d, ptrdiff_t n_classes, int transformed)
     scratch = zeros(dpfast_group_scratch(groups.longest, dim, n_classes));
 
     CHECK(dpfast_group_products(&groups, z, dim, gram) == DPFAST_OK);
-    twin(&dense, &groups, n_classes, w, clip.norm, expected);
+    twin(&dense, &groups, n_classes, w, &clip, expected);
     CHECK(dpfast_dense_group_gradient(&dense, &groups, &clip, &logistic, n_classes, w, scratch, out,
                                       &share) == DPFAST_OK);
     for (i = 0; i < n_classes * dim; i++) CHECK(fabs(out[i] - expected[i]) < 1e-9);
@@ -141,6 +188,22 @@ static void check(ptrdiff_t d, ptrdiff_t n_classes, int transformed)
                                     &other) == DPFAST_OK);
     for (i = 0; i < n_classes * dim; i++) CHECK(fabs(out[i] - expected[i]) < 1e-9);
     CHECK(fabs(share - other) < 1e-9);
+
+    clip.consistent = 1;
+    clip.row_norm = 0.9;
+    clip.correlation = 0.3;
+    twin(&dense, &groups, n_classes, w, &clip, expected);
+    CHECK(dpfast_dense_group_gradient(&dense, &groups, &clip, &logistic, n_classes, w, scratch, out,
+                                      &share) == DPFAST_OK);
+    for (i = 0; i < n_classes * dim; i++) CHECK(fabs(out[i] - expected[i]) < 1e-6);
+    CHECK(dpfast_csr_group_gradient(&csr, &groups, &clip, &logistic, n_classes, w, scratch, out,
+                                    &other) == DPFAST_OK);
+    for (i = 0; i < n_classes * dim; i++) CHECK(fabs(out[i] - expected[i]) < 1e-6);
+    CHECK(fabs(share - other) < 1e-9);
+    clip.correlation = 1.1;
+    CHECK(dpfast_dense_group_gradient(&dense, &groups, &clip, &logistic, n_classes, w, scratch, out,
+                                      &share) == DPFAST_ERR_ARGUMENT);
+    clip.correlation = 0.0;
 
     groups.longest = 1099;
     CHECK(dpfast_dense_group_gradient(&dense, &groups, &clip, &logistic, n_classes, w, scratch, out,

@@ -20,7 +20,7 @@ import scipy.sparse
 from dpfast import Loss, Problem, ProblemShape
 from dpfast.coded import CodedMatrix
 from dpfast.mechanisms import Query
-from dpfast.objectives import objective_shape
+from dpfast.objectives import ErmShape, objective_shape
 from dpfast.queries import (
     BatchSum,
     CandidateLosses,
@@ -40,6 +40,7 @@ from dpfast.queries import (
     GroupSizes,
     LineSearchLosses,
     LongRows,
+    MinimizerInUnits,
     ProductSums,
     QuantileSlopes,
     RankScores,
@@ -432,7 +433,7 @@ def group_points(query: Any) -> list[tuple[Any, ...]]:
     if k > 1:
         drawn = np.random.default_rng(2)
         weights = [np.zeros((dim, k)), *(1e3 * drawn.standard_normal((2, dim, k)))]
-    radii = ((0.7, 5.0, 2.0), (3.0, 1.5, 1.0), (1e3, 1e3, 0.5))
+    radii = ((0.7, 5.0, 2.0, 0.0), (3.0, 1.5, 1.0, 0.3), (1e3, 1e3, 0.5, 1.0))
     transforms = (transform_of(query), stretched(query))
     return [(t, w, *each) for t in transforms for w in weights for each in radii]
 
@@ -491,12 +492,13 @@ def group_cases() -> list[Case]:
         limited = partial(problem, max_rows_per_group=most)
         orders = (grouped(limited, order) for order in (in_turn, mixed))
         for rows, name in zip(orders, ("sorted", "mixed"), strict=True):
-            for classes in (1, 3):
+            for classes, alike in ((1, False), (1, True), (3, False), (3, True)):
                 cases.append(
                     Case(
-                        f"gradient of groups, {classes} classes, at most {most} rows, {name}",
-                        lambda size, most=most, classes=classes: GroupGradient(
-                            group_shape(LOGISTIC, size, most), 60.0, 0.5, classes
+                        f"gradient of groups, {classes} classes, at most {most} rows, {name}"
+                        + (", consistent" if alike else ""),
+                        lambda size, most=most, classes=classes, alike=alike: GroupGradient(
+                            group_shape(LOGISTIC, size, most), 60.0, 0.5, classes, alike
                         ),
                         group_points,
                         people if classes == 1 else persons(3, CLASSES),
@@ -929,6 +931,17 @@ def _cases() -> list[Case]:
                 ALL,
             )
         )
+    cases.append(
+        Case(
+            "minimizer in other units",
+            lambda size: MinimizerInUnits(ErmShape(shape_of(HUBER, size, 2), 200.0), 1e-6, 1e3),
+            lambda query: [(0.0, 1.0), (0.7, 0.05), (-0.3, 1e-3)],
+            ball(2, NUMBERS, count=4),
+            mean_of(HUBER),
+            dict.fromkeys(RELATIONS, 0.99),
+            ALL,
+        )
+    )
     for alpha, iterations, step in ((0.0, 1, 0.1), (0.0, 4, 1e-3), (2.0, 4, 1e-3), (2.0, 30, 0.1)):
 
         def iterate(

@@ -76,6 +76,7 @@ LOOSE = {
     "GroupSizes": None,
     "LineSearchLosses": doubled("loss_clip"),
     "LongRows": None,
+    "MinimizerInUnits": flatter,
     "ProductSums": doubled("target_bound"),
     "RankScores": None,
     "RelativeGradient": doubled("clip_norm"),
@@ -97,7 +98,7 @@ LOOSE = {
 #: Those that rest on the rows' own bound.
 ON_THE_NORM = (
     "BatchSum", "CertifiedMinimizer", "ClippedGradient", "DescentIterate", "GradientStep",
-    "ProductSums",
+    "MinimizerInUnits", "ProductSums",
 )  # fmt: skip
 
 

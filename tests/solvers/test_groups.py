@@ -1,5 +1,6 @@
 """Whitened descent where a record is a group of rows: what it learns of sizes and of alikeness."""
 
+import itertools
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.curator import Curator
+from dpfast.queries import GroupGradient
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _groups, dp_whitened_gd
 
@@ -68,8 +70,9 @@ def test_the_radius_follows_how_alike_rows_are(alike, low, high):
     problem = panel([16] * 3000, alike)
     settled = plan(problem, "auto", Budget(8.0, 1e-6))
     _, asked = run(problem, settled)
-    *_, (_, (_, row_norm, norm, gauge)) = asked
+    *_, (_, (_, row_norm, norm, gauge, correlation)) = asked
     assert gauge == pytest.approx(4.0, rel=0.2)
+    assert correlation == 0.0 if alike == 0.0 else 0.3 < correlation < 0.9
     row = row_norm / _groups._ROW
     assert low <= norm / (_groups._RADIUS * row * gauge) <= high
 
@@ -91,6 +94,24 @@ def test_the_law_of_sizes_tells_how_long_alike_groups_are():
     np.testing.assert_allclose(law.alike(np.array([1.0, 0.5])), alike)
 
 
+def test_the_spread_of_sizes():
+    assert _groups.SizeLaw(np.array([4.0]), np.ones(1)).spread == 0.0
+    law = _groups.SizeLaw(np.array([1.0, 3.0]), np.array([0.5, 0.5]))
+    assert law.spread == pytest.approx(0.5)
+
+
+def test_counts_of_their_classes_settle_the_constant_of_persons():
+    """Without a signal; few short steps from zero ended halfway, .05 from the best constant."""
+    rng = np.random.default_rng(2)
+    ids, X = np.repeat(np.arange(1000), 3), np.eye(6)[rng.integers(6, size=3000)]
+    y = np.where(rng.random(3000) < 0.15, 1.0, -1.0)
+    rows, share = Problem(X, y, data_norm=1.0), np.mean(y > 0.0)
+    persons = Problem(X, y, data_norm=1.0, groups=ids)
+    found = (solve(persons, "auto", Budget(0.1, 1e-6), random_state=s).w for s in range(8))
+    best = -share * math.log(share) - (1.0 - share) * math.log(1.0 - share)
+    assert sum(rows.objective(w) for w in found) / 24_000.0 < best + 0.025
+
+
 def test_persons_of_copies_end_near_the_minimum():
     """A short radius cuts surprising labels more than others, so its zero has longer weights."""
     rng = np.random.default_rng(3)
@@ -102,6 +123,43 @@ def test_persons_of_copies_end_near_the_minimum():
     w = solve(problem, "dp-whitened-gd", Budget(4.0, 1e-6), random_state=0).w
     lost = problem.value_and_gradient(w)[0] - problem.value_and_gradient(true)[0]
     assert lost < 0.06
+
+
+def bias(consistent, correlation=0.0):
+    """How long the expected gradient of groups is whose labels follow the model, over the bound."""
+    rng = np.random.default_rng(4)
+    X, w = rng.standard_normal((4, 2)), np.array([1.5, -1.0, 0.5])
+    ids = [0, 0, 0, 1]
+    shape = Problem(X, np.ones(4), data_norm=5.0, groups=ids).shape
+    query = GroupGradient(shape, 60.0, 0.0, consistent=consistent)
+    total = np.zeros(4)
+    for labels in itertools.product([-1.0, 1.0], repeat=4):
+        problem = Problem(X, np.array(labels), data_norm=5.0, groups=ids)
+        chance = 1.0 / (1.0 + np.exp(-np.array(labels) * (X @ w[:2] + w[2])))
+        prepared = query.prepare(problem, np.eye(3))
+        total += chance.prod() * query(prepared, w, 0.6, 0.6, 1.0, correlation)
+    return np.linalg.norm(total[:3])
+
+
+def test_gradients_nearly_vanish_where_labels_follow_the_model():
+    assert bias(consistent=True) < 0.03 < 0.3 < bias(consistent=False)
+    assert bias(consistent=True, correlation=1.0) < 1e-12
+
+
+@pytest.mark.parametrize("copies", [1, 5])
+def test_persons_of_one_row_or_of_copies_end_near_where_rows_do(copies):
+    """Labels had a part in how gradients were cut, and persons' classes were not counted."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 8)) / 4.0
+    y = np.where(rng.random(800) < 1.0 / (1.0 + np.exp(1.0 - 3.0 * X[:, 0])), 1.0, -1.0)
+    rows, ids = Problem(X, y, data_norm=2.0), np.repeat(np.arange(800), copies)
+    persons = Problem(X[ids], y[ids], data_norm=2.0, groups=ids)
+
+    def loss(problem):
+        found = (solve(problem, "auto", Budget(4.0, 1e-6), random_state=s).w for s in range(4))
+        return sum(rows.objective(w) for w in found) / 3200.0
+
+    assert loss(persons) < loss(rows) + 0.003
 
 
 @pytest.mark.parametrize("most", [None, 6])

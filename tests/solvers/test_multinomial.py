@@ -375,12 +375,10 @@ def test_consistent_gradients_vanish_where_labels_follow_the_model():
     assert np.abs(consistent).max() < 1e-4 and np.linalg.norm(scaled) > 1.0
 
 
-def test_groups_are_not_scaled_whichever_their_label():
-    grouped = ProblemShape(5000, 9, 1.0, unit="group", max_rows_per_group=5)
-    assert not plan_multinomial(grouped, 3, Budget(1.0, 1e-6)).settings.consistent
-    assert plan_multinomial(ProblemShape(5000, 9, 1.0), 3, Budget(1.0, 1e-6)).settings.consistent
-    with pytest.raises(ValueError, match="consistent must be False for groups of rows; got True"):
-        plan_multinomial(grouped, 3, Budget(1.0, 1e-6), consistent=True)
+@pytest.mark.parametrize("groups", [{}, {"unit": "group", "max_rows_per_group": 5}])
+def test_rows_and_groups_are_scaled_whichever_their_label(groups):
+    settings = plan_multinomial(ProblemShape(5000, 9, 1.0, **groups), 3, Budget(1.0, 1e-6)).settings
+    assert settings.consistent is settings.gradient.query.consistent is True
 
 
 def test_what_auto_stands_for():

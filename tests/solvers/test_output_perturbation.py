@@ -1,6 +1,7 @@
 """Output perturbation: sensitivity on worst-case neighbors, certificates, the ridge rule."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from dpfast.objectives import Erm, ErmShape
 from dpfast.optimizers import OPTIMIZERS, OptimizeResult
 from dpfast.privacy.auditing import audit_epsilon, audit_mu
 from dpfast.privacy.calibration import gaussian_mu
+from dpfast.queries import CertifiedMinimizer, MinimizerInUnits
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
 
@@ -296,3 +298,52 @@ def test_other_losses_reach_their_optimum(loss, noiseless, classification):
 
     best = scipy.optimize.minimize(objective, np.zeros(7), jac=True, tol=1e-12).x
     np.testing.assert_allclose(result.w, best, atol=1e-4)
+
+
+def numbers(n=1500, center=0.3, half=0.02, **groups):
+    """Targets that fill a small part of their bounds."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1.0, 1.0, (n, 3))
+    y = center + half * (X @ [0.5, -0.3, 0.0] + 0.2 * rng.uniform(-1.0, 1.0, n))
+    return Problem(X, y, "huber", data_norm=2.0, **groups)
+
+
+def test_minimizers_in_other_units_are_those_of_targets_that_were_scaled():
+    center, half = 0.3, 0.02
+    shape = ErmShape(numbers().shape, 0.02)
+    found = MinimizerInUnits(shape, 1e-9, 1e3).evaluate(numbers(), center, half)
+    scaled = numbers().with_target((numbers().target - center) / half)
+    expected = CertifiedMinimizer(shape, 1e-9).evaluate(scaled)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    query = MinimizerInUnits(shape, 1e-9, 1e3)
+    for point in ((0.0, 0.0), (2.0, 1e-3), (math.nan, 1.0)):
+        with pytest.raises(ValueError, match="Nothing was spent"):
+            query.check_point(*point)
+    with pytest.raises(ValueError, match="center must be 0 without an intercept"):
+        MinimizerInUnits(ErmShape(replace(shape.problem, intercept=0.0), 0.02), 1e-9, 1e3
+                         ).check_point(0.1, 1.0)  # fmt: skip
+    with pytest.raises(ValueError, match="loss must be one of numbers"):
+        MinimizerInUnits(ErmShape(SHAPE, 0.02), 1e-9, 1e3)
+
+
+def test_pure_budgets_find_persons_targets_in_wide_bounds():
+    """They were in units of the bounds: a hundred times farther from the mean than the rows."""
+    persons = numbers(3000, groups=np.arange(3000) // 2, max_rows_per_group=2)
+    settled = plan(persons, "auto", Budget(4.0))
+    assert settled.solver == "output-perturbation" and settled.settings.target_range.rounds == 3
+    X, y = np.random.default_rng(3).uniform(-1.0, 1.0, (3000, 3)), persons.target
+    for seed in range(3):
+        w = solve(persons, "auto", Budget(4.0), random_state=seed).w
+        assert np.mean(np.square(y - X @ w[:3] - w[3])) < 0.6 * np.var(y)
+
+
+def test_ranges_of_targets_are_learned_where_that_is_proved():
+    grouped = replace(numbers().shape, unit="group", max_rows_per_group=2)
+    for given in ({}, {"mode": "iterate"}, {"w_radius": 1.0}):
+        shape = numbers().shape if not given else grouped
+        settled = plan(shape, "output-perturbation", Budget(1.0), **given)
+        assert settled.settings.target_range is None and len(settled.accesses) == 1
+    with pytest.raises(ValueError, match="target_rounds must be 0 but for"):
+        plan(grouped, "output-perturbation", Budget(1.0), w_radius=1.0, target_rounds=2)
+    with pytest.raises(ValueError, match="target_rounds must be 0 for the loss"):
+        plan(grouped, "output-perturbation", Budget(1.0, 1e-6), target_rounds=2)
