@@ -637,9 +637,11 @@ def test_a_narrow_corner_ends_near_the_quantile():
     assert apart[True] < 0.1 < apart[False]
 
 
-@pytest.mark.parametrize("most", [None, 5])
-@pytest.mark.parametrize(("n", "alike", "steps"), [(200, False, 10), (5000, True, 16)])
-def test_from_some_rows_a_weight_on_labels_do_not_say_what_counts(n, alike, steps, most):
+@pytest.mark.parametrize(
+    ("n", "most", "alike", "steps"),
+    [(200, None, False, 10), (5000, None, True, 16), (5000, 1, True, 16), (5000, 5, False, 10)],
+)
+def test_from_some_rows_a_weight_on_labels_do_not_say_what_counts(n, most, alike, steps):
     unit = "row" if most is None else "group"
     shape = ProblemShape(n, 9, 1.0, unit=unit, max_rows_per_group=most)
     settings = plan(shape, "dp-whitened-gd", BUDGET).settings
