@@ -266,10 +266,13 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         return Outcome(project(curator.release(settings.mechanism), settings.radius))
     place = _target_range.learn_range(settings.target_range, curator)
     half = place.wide(settings.widening)
-    w = half * project(curator.release(settings.mechanism, place.center, half), settings.radius)
+    found = curator.release(settings.mechanism, place.center, half)
+    w = half * project(found, settings.radius)
     if place.center != 0.0:
         w[-1] += place.center / plan.shape.intercept
-    return Outcome(w)
+    # Beyond the ball the noise does not say how far the weights are from those without it.
+    inside = np.linalg.norm(found) < settings.radius
+    return Outcome(w, unit=half if inside else math.inf)
 
 
 @dataclass(frozen=True)
