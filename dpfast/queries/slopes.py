@@ -16,6 +16,9 @@ from dpfast.sums import RowAccess, RowSums
 
 Vector = NDArray[np.float64]
 
+# Width of a corner: on a line of no width 0/0 would be no slope.
+_LEAST = 1e-300
+
 
 class _AlongConstant(Query):
     """A sum over the rows of a number between two ends, each by its weight.
@@ -82,7 +85,7 @@ class QuantileSlopes(_AlongConstant):
     def __init__(self, shape: ProblemShape) -> None:
         if shape.loss.quantile is None:
             raise ValueError(f"loss must be one of a quantile; got {shape.loss.name!r}.")
-        assert shape.loss.width is not None  # on a line of no width 0/0 would be no slope
+        assert shape.loss.width is not None
         super().__init__(shape)
         self.quantile, self._width = shape.loss.quantile, shape.loss.width
 
@@ -94,8 +97,9 @@ class QuantileSlopes(_AlongConstant):
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sum at w."""
         w, size, rows = point
-        width, q = self._width * size, self.quantile
-        work = partial(_sum, w=w, size=2.0 * width, shift=0.5 - q, ends=(-q, 1.0 - q), rows=rows)
+        q = self.quantile
+        width = max(2.0 * self._width * size, _LEAST)
+        work = partial(_sum, w=w, size=width, shift=0.5 - q, ends=(-q, 1.0 - q), rows=rows)
         return np.array([sum(prepared.map_blocks(work))])
 
 
