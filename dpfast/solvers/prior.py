@@ -215,8 +215,8 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         # Minimizers of so many rows of one population differ, too.
-        rest = np.linalg.inv(bends(belief.mean, cut=1.0, consistent=False)) / shape.n_samples
-        covariance = ask.unit**2 * transform @ (belief.covariance + rest) @ transform.T
+        sampling = np.linalg.inv(bends(belief.mean, cut=1.0, consistent=False)) / shape.n_samples
+        covariance = ask.unit**2 * transform @ (belief.covariance + sampling) @ transform.T
     w = ask.unit * (transform @ belief.mean)
     return Outcome(
         dp_whitened_gd.with_level(w, descent, shape, curator, ask.unit),
@@ -228,18 +228,18 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
 
 def _together(found: Outcome, prior: Coefficients) -> Outcome:
     """What a descent found, weighed with the prior by their covariances if these explain both."""
+    left = replace(found, history={"wider": np.array(math.inf), **found.history})
     if found.covariance is None:
-        return found
+        return left
     apart, covariance = prior.w - found.w, found.covariance
     both = covariance + prior.covariance
-    history = {"wider": np.array(1.0), **found.history}
     if apart @ np.linalg.solve(both, apart) > _STANDS_OUT * len(apart) + _BY_CHANCE:
-        return replace(found, history={**history, "wider": np.array(math.inf)})
+        return left
     gain = np.linalg.solve(both, covariance).T
     return replace(
         found,
         w=found.w + gain @ apart,
-        history=history,
+        history={"wider": np.array(1.0), **found.history},
         covariance=covariance - gain @ covariance,
     )
 
