@@ -32,6 +32,7 @@ from dpfast.queries._linear import (
     lengths,
     part_sums,
     products_alike,
+    relative_weights,
     scaled,
     upper_lengths,
 )
@@ -169,10 +170,7 @@ def _class_weights(problem: RowAccess, shape: ProblemShape, n_classes: int | Non
     labels = problem.target > 0.0 if n_classes is None else problem.labels
     weight, shares = problem.sample_weight, problem.row_shares()
     if shares is not None:
-        if weight is not None:  # that of a row is a part of its own, and a hair less
-            largest = shape.max_weight / (shape.max_rows_per_group or 1) * (1.0 - 16.0 * UNIT)
-            shares = shares * np.minimum(1.0, weight / largest)
-        weight = np.floor(SHARES * shares) / SHARES
+        weight = np.floor(SHARES * shares * relative_weights(problem, shape)) / SHARES
     counts = np.bincount(labels.astype(np.intp), weight, n_classes or 2)
     return counts.astype(np.float64)
 
