@@ -50,3 +50,4 @@ def test_it_is_paid_for_where_it_helps():
     assert level_of(n=60, unit="group") is None
     assert level_of(parameter=0.5, unit="group") is None  # outliers are not to count
     assert level_of(unit="group", intercept=0.0) is None
+    assert level_of(unit="group", alpha=0.1) is None  # the ridge's minimum has another intercept
