@@ -164,7 +164,8 @@ def plan(
         Public start of ``mode="iterate"``; None is zero.
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 3 for groups
-        of rows with a pure budget, if nothing but the ridge was chosen, and none otherwise.
+        of several rows with a pure budget, and none otherwise, nor with `w_radius`, an iterate, or
+        another objective.
     """
     check_choice("mode", mode, MODES)
     check_choice("calibration", calibration, CALIBRATIONS)
