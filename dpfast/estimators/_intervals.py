@@ -102,7 +102,7 @@ class WeightNoise:
     ball : float
         Radius of the ball on which the weights were projected.
     unit : float
-        Of the weights, in which the noise and the slack are.
+        Of the weights, in which the noise and the slack are; infinite if they were projected.
     """
 
     events: tuple[Event, ...]
@@ -118,21 +118,23 @@ class WeightNoise:
         if not (isinstance(plan, Plan) and isinstance(shape, ProblemShape)) or shape.alpha is None:
             return None
         events: tuple[Event, ...]
+        settings: Any = plan.settings
         erm, ball = True, math.inf
-        if isinstance(plan.settings, output_perturbation.Settings):
-            settings = plan.settings
+        if isinstance(settings, output_perturbation.Settings):
             if settings.gradient_tolerance is None:
                 return None  # a last iterate
             slack = settings.gradient_tolerance / shape.alpha
-            erm, ball, events = settings.objective == "erm", settings.radius, plan.events
-        elif isinstance(plan.settings, objective_perturbation.Settings):
+            erm, ball = settings.objective == "erm", settings.radius
+            events = tuple(settings.mechanism.events())
+        elif isinstance(settings, objective_perturbation.Settings):
             # The second release is declared for two points that are this far from the exact ones.
-            slack = 0.5 * plan.settings.access.output.charged_sensitivity
-            events = plan.settings.access.events()
-            # In units that were learned, weights are as far away as the targets are.
-            erm = plan.settings.target_range is None
+            slack = 0.5 * settings.access.output.charged_sensitivity
+            events = settings.access.events()
         else:
             return None
+        if settings.target_range is not None:
+            # In units that were learned, weights are as far away as the targets are.
+            erm, ball = False, math.inf
         return cls(
             events=events,
             slack=slack,

@@ -220,6 +220,16 @@ def _shares(problem: RowAccess) -> Callable[[int, int], Vector]:
     return lambda start, stop: np.ones(stop - start) if shares is None else shares[start:stop]
 
 
+def relative_weights(problem: RowAccess, shape: ProblemShape) -> Vector | float:
+    """Weights of rows of groups, over the largest one that they may have; at most 1."""
+    if problem.sample_weight is None:
+        return 1.0
+    # Where a row counts as a part of a group its weight is that part of it, and a hair less.
+    largest = shape.max_weight / (shape.max_rows_per_group or 1) * (1.0 - 16.0 * UNIT)
+    relative: Vector = np.minimum(1.0, problem.sample_weight / largest)
+    return relative
+
+
 def _part_sums(
     kernel: Any, first: int, last: int, columns: Affine, shares: Vector, sums: Matrix
 ) -> None:

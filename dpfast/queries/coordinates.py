@@ -32,6 +32,7 @@ from dpfast.queries._linear import (
     lengths,
     part_sums,
     products_alike,
+    relative_weights,
     scaled,
     upper_lengths,
 )
@@ -56,7 +57,7 @@ class ColumnParts(Query):
     Positive and negative parts and squares entry by entry, ``ω = 1/C``; ``e_i`` has row i's weight
     over the largest at the place of its class, and zeros elsewhere.  Rows are clipped to
     ``‖z‖ <= C``.  The arguments are center and scale.  A group of rows contributes the mean over
-    them, in the counts of classes whatever their weights are.
+    them.
 
     Sensitivity: ``√k C √(1 + 1 + λ²)``, without the second 1 if squares are left out and without
     ``λ²`` if there are no classes.  All entries are >= 0; ``‖(z⁺, z⁻)‖ = ‖z‖ <= C``,
@@ -134,7 +135,9 @@ class ColumnParts(Query):
         """The sums for a center and a scale."""
         center, scale = point
         columns = Affine(1.0 / scale, -center / scale, self.radius)
-        classes = partial(_class_weights, n_classes=self.n_classes) if self.counted else None
+        classes = None
+        if self.counted:
+            classes = partial(_class_weights, shape=self.shape, n_classes=self.n_classes)
         work = partial(_parts, columns=columns, squares=self.squares, classes=classes)
         # Differences that ought to be >= 0 are, to the last bit.
         sums: Vector = np.maximum(_sum_over_blocks(prepared, work), 0.0)
@@ -158,15 +161,16 @@ def _parts(
     return sums if classes is None else np.append(sums, classes(problem))
 
 
-def _class_weights(problem: RowAccess, n_classes: int | None) -> Vector:
+def _class_weights(problem: RowAccess, shape: ProblemShape, n_classes: int | None) -> Vector:
     """Sums of some rows' weights by class; None: by the sign of their targets.
 
-    Where a record is a group of rows, each counts its part of it, rounded down so that sums are
-    exact.
+    Where a record is a group of rows, each counts its part of it, times its weight over the
+    largest, rounded down so that sums are exact.
     """
     labels = problem.target > 0.0 if n_classes is None else problem.labels
-    shares = problem.row_shares()
-    weight = problem.sample_weight if shares is None else np.floor(SHARES * shares) / SHARES
+    weight, shares = problem.sample_weight, problem.row_shares()
+    if shares is not None:
+        weight = np.floor(SHARES * shares * relative_weights(problem, shape)) / SHARES
     counts = np.bincount(labels.astype(np.intp), weight, n_classes or 2)
     return counts.astype(np.float64)
 

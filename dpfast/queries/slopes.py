@@ -11,18 +11,22 @@ from numpy.typing import NDArray
 
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
+from dpfast.queries._linear import relative_weights
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
 
 Vector = NDArray[np.float64]
 
+# Width of a corner: on a line of no width 0/0 would be no slope.
+_LEAST = 1e-300
+
 
 class _AlongConstant(Query):
     """A sum over the rows of a number between two ends, each by its weight.
 
-    Of groups, whatever the rows' weights are, a row counts one over the number of its group's rows,
-    or over the last argument, at least 1, if that is more: so a group of more rows counts more, up
-    to one of so many.  The first argument are the weights ``w`` of the columns.
+    Of groups, a row counts its weight over the largest one, over the number of its group's rows, or
+    over the last argument, at least 1, if that is more: so a group of more rows counts more, up to
+    one of so many.  The first argument are the weights ``w`` of the columns.
     """
 
     dimension = 1
@@ -82,7 +86,7 @@ class QuantileSlopes(_AlongConstant):
     def __init__(self, shape: ProblemShape) -> None:
         if shape.loss.quantile is None:
             raise ValueError(f"loss must be one of a quantile; got {shape.loss.name!r}.")
-        assert shape.loss.width is not None  # on a line of no width 0/0 would be no slope
+        assert shape.loss.width is not None
         super().__init__(shape)
         self.quantile, self._width = shape.loss.quantile, shape.loss.width
 
@@ -94,8 +98,10 @@ class QuantileSlopes(_AlongConstant):
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sum at w."""
         w, size, rows = point
-        width, q = self._width * size, self.quantile
-        work = partial(_sum, w=w, size=2.0 * width, shift=0.5 - q, ends=(-q, 1.0 - q), rows=rows)
+        q = self.quantile
+        width = max(2.0 * self._width * size, _LEAST)
+        ends = (-q, 1.0 - q)
+        work = partial(_sum, self.shape, w=w, size=width, shift=0.5 - q, ends=ends, rows=rows)
         return np.array([sum(prepared.map_blocks(work))])
 
 
@@ -119,11 +125,13 @@ class ResidualSum(_AlongConstant):
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The sum at w."""
         w, size, rows = point
-        work = partial(_sum, w=w, size=size, shift=0.0, ends=(-1.0, 1.0), rows=rows)
+        ends = (-1.0, 1.0)
+        work = partial(_sum, self.shape, w=w, size=size, shift=0.0, ends=ends, rows=rows)
         return np.array([sum(prepared.map_blocks(work))])
 
 
 def _sum(
+    shape: ProblemShape,
     problem: RowAccess,
     w: Vector,
     size: float,
@@ -134,6 +142,7 @@ def _sum(
     """Over some rows, of residuals in units of `size`, shifted and cut."""
     with np.errstate(over="ignore"):
         cut = np.clip((problem.margins(w) - problem.target) / size + shift, *ends)
-    shares = problem.row_shares()
-    weight = problem.sample_weight if shares is None else np.minimum(shares, 1.0 / rows)
+    weight, shares = problem.sample_weight, problem.row_shares()
+    if shares is not None:
+        weight = np.minimum(shares, 1.0 / rows) * relative_weights(problem, shape)
     return float(cut.sum() if weight is None else weight @ cut)

@@ -127,7 +127,8 @@ class Outcome:
     covariance : ndarray of shape (dim, dim) or None
         Of the noise in `w`, roughly, as far as public quantities and the releases tell it.
     unit : float
-        Of `w`, in which the plan states its noise: 1, or what the releases told it to be.
+        Of `w`, in which the plan states its noise: 1, or what the releases told it to be; infinite
+        if that noise says nothing of `w`.
     """
 
     w: Vector

@@ -178,7 +178,7 @@ def descend(
     noise = planned = mechanism.stddev / n / curvature
     line, bend = _Line(free), _Bend()
     # Where the loss itself changes from step to step secants tell nothing of its curvature.
-    bounded = settings.narrowing == 1.0 and not isinstance(spread, Spread)
+    bounded = settings.narrowing == 1.0 and plain
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
     norms = np.empty(steps)
     corners, paces = settings.corners, settings.paces

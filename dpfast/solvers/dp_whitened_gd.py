@@ -275,7 +275,7 @@ def plan(
     )  # fmt: skip
     counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
     for_tails = _target_tails.share(rows) if counts_tails else 0.0
-    level, for_level = _level_planned(shape, rows, target_rounds, release)
+    level, for_level = _level_planned(shape, ridge, rows, target_rounds, release)
     left = _left(options, slopes.share + for_ranges + for_tails + for_level)
 
     target_range = slopes.learned.get("target_range")
@@ -344,10 +344,13 @@ def _check_target_rounds(target_rounds: int | str, shape: ProblemShape) -> int:
 
 
 def _level_planned(
-    shape: ProblemShape, rows: float, target_rounds: int, release: Release
+    shape: ProblemShape, ridge: float | None, rows: float, target_rounds: int, release: Release
 ) -> tuple[QuantileLevel | MeanLevel | None, float]:
-    """How the intercept is settled in the end, and the share of the budget that takes."""
-    if target_rounds == 0:
+    """How the intercept is settled in the end, and the share of the budget that takes.
+
+    Not with a ridge, which has a part in where the intercept belongs.
+    """
+    if target_rounds == 0 or ridge:
         return None, 0.0
     share = _quantile_level.share(shape, rows)
     if share > 0.0:

@@ -164,7 +164,8 @@ def plan(
         Public start of ``mode="iterate"``; None is zero.
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 3 for groups
-        of rows with a pure budget, if nothing but the ridge was chosen, and none otherwise.
+        of several rows with a pure budget, and none otherwise, nor with `w_radius`, an iterate, or
+        another objective.
     """
     check_choice("mode", mode, MODES)
     check_choice("calibration", calibration, CALIBRATIONS)
@@ -266,10 +267,13 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         return Outcome(project(curator.release(settings.mechanism), settings.radius))
     place = _target_range.learn_range(settings.target_range, curator)
     half = place.wide(settings.widening)
-    w = half * project(curator.release(settings.mechanism, place.center, half), settings.radius)
+    found = curator.release(settings.mechanism, place.center, half)
+    w = half * project(found, settings.radius)
     if place.center != 0.0:
         w[-1] += place.center / plan.shape.intercept
-    return Outcome(w)
+    # Beyond the ball the noise does not say how far the weights are from those without it.
+    inside = np.linalg.norm(found) < settings.radius
+    return Outcome(w, unit=half if inside else math.inf)
 
 
 @dataclass(frozen=True)

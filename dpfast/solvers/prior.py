@@ -200,7 +200,9 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     belief = _believed(settings.prior, ask.unit * transform, coordinates.free)
     bends = partial(mean_bends, ask.loss, free=coordinates.free)
     cut_bends = partial(bends, cut=descent.clip, consistent=descent.consistent)
-    bent, gradient, few = cut_bends(belief.mean), None, settings.rows_per_weight < _AMPLE
+    bent, gradient = cut_bends(belief.mean), None
+    # A descent whose covariance is not kept cannot be weighed with a prior in the end.
+    few = settings.rows_per_weight < _AMPLE or shape.dim > MAX_COVARIANCE_DIM
     certain = not ask.numbers and np.linalg.norm(belief.mean[: belief.free]) > _CERTAIN
     if not certain and (few or _is_worth(belief, ask, bent, descent.iterations)):
         gradient = _at_prior(belief, ask, bent, descent.iterations)
@@ -215,8 +217,8 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         # Minimizers of so many rows of one population differ, too.
-        rest = np.linalg.inv(bends(belief.mean, cut=1.0, consistent=False)) / shape.n_samples
-        covariance = ask.unit**2 * transform @ (belief.covariance + rest) @ transform.T
+        sampling = np.linalg.inv(bends(belief.mean, cut=1.0, consistent=False)) / shape.n_samples
+        covariance = ask.unit**2 * transform @ (belief.covariance + sampling) @ transform.T
     w = ask.unit * (transform @ belief.mean)
     return Outcome(
         dp_whitened_gd.with_level(w, descent, shape, curator, ask.unit),
@@ -228,18 +230,18 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
 
 def _together(found: Outcome, prior: Coefficients) -> Outcome:
     """What a descent found, weighed with the prior by their covariances if these explain both."""
+    left = replace(found, history={"wider": np.array(math.inf), **found.history})
     if found.covariance is None:
-        return found
+        return left
     apart, covariance = prior.w - found.w, found.covariance
     both = covariance + prior.covariance
-    history = {"wider": np.array(1.0), **found.history}
     if apart @ np.linalg.solve(both, apart) > _STANDS_OUT * len(apart) + _BY_CHANCE:
-        return replace(found, history={**history, "wider": np.array(math.inf)})
+        return left
     gain = np.linalg.solve(both, covariance).T
     return replace(
         found,
         w=found.w + gain @ apart,
-        history=history,
+        history={"wider": np.array(1.0), **found.history},
         covariance=covariance - gain @ covariance,
     )
 

@@ -20,13 +20,16 @@ def fitted(data, cls=LogisticRegression, **settings):
         declared["target_bounds"] = (-4.0, 10.0)
     else:
         declared["classes"] = np.unique(data[1])
-    return cls(**{**declared, **settings}).fit(*data)
+    X, y, *groups = data
+    return cls(**{**declared, **settings}).fit(X, y, **({"groups": groups[0]} if groups else {}))
 
 
 def without_noise(monkeypatch, *args, **settings):
+    """The fit whose weights have none; a range of targets that is learned has the same."""
     with monkeypatch.context() as patch:
         patch.setattr(SecureGenerator, "discrete_gaussian", lambda self, s, n: np.zeros(n, int))
         patch.setattr(SecureGenerator, "l2_laplace", lambda self, d, scale: np.zeros(d))
+        patch.setattr(SecureGenerator, "discrete_l2_laplace", lambda self, s, d: np.zeros(d, int))
         return fitted(*args, **settings)
 
 
@@ -107,17 +110,17 @@ def test_the_coefficients_without_noise_are_in_the_intervals(
         assert np.any(np.abs(model.coef_ - exact.coef_) > 0.05 * (ci.high - model.coef_))
 
 
-def test_ranges_that_are_learned_are_what_the_noise_is_in_units_of(monkeypatch):
-    """Intervals were of the second noise alone, thousands of times too narrow, in other units."""
+@pytest.mark.parametrize("persons", [False, True])
+def test_ranges_that_are_learned_are_what_the_noise_is_in_units_of(monkeypatch, persons):
+    """Intervals were of the second noise alone, in other units; there were none of persons."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (2000, 3))
-    data = X, X[:, 0] + 0.1 * rng.normal(size=2000)
+    data = X, X[:, 0] + 0.1 * rng.normal(size=2000), *([np.arange(2000) // 2] if persons else [])
     settings = {"solver": "auto", "data_norm": 1.0, "epsilon": 4.0, "delta": 0.0, "random_state": 0}
     settings |= {"target_bounds": (-100.0, 300.0), "alpha": 1.0}
+    settings |= {"max_rows_per_group": 2} if persons else {}
     model = fitted(data, HuberRegressor, **settings)
-    with monkeypatch.context() as patch:  # the range is the same
-        patch.setattr(SecureGenerator, "l2_laplace", lambda self, d, scale: np.zeros(d))
-        exact = fitted(data, HuberRegressor, **settings)
+    exact = without_noise(monkeypatch, data, HuberRegressor, **settings)
     for level, held in ((0.999, True), (1e-4, False)):
         ci = model.noise_interval(level)
         inside = (ci.low < exact.coef_) & (exact.coef_ < ci.high)
@@ -129,6 +132,19 @@ def test_ranges_that_are_learned_are_what_the_noise_is_in_units_of(monkeypatch):
     assert 0.002 < widths[0] / widths[1] < 0.2
     coefficients = model.coef_ - exact.coef_
     assert np.abs(coefficients).max() > 1e-3 * widths[0]
+
+
+def test_weights_that_were_projected_have_no_interval_in_learned_units(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (40, 3))
+    data = X, X[:, 0], np.arange(40)
+    settings = {"data_norm": 1.0, "epsilon": 0.1, "delta": 0.0, "max_rows_per_group": 2}
+    monkeypatch.setattr(
+        SecureGenerator, "discrete_l2_laplace", lambda self, s, d: np.full(d, 2**50)
+    )
+    model = fitted(data, HuberRegressor, **settings)
+    ci = model.noise_interval(0.5)
+    assert np.all(np.isfinite(model.coef_)) and np.all(np.isinf(ci.high - ci.low))
 
 
 def test_three_classes(monkeypatch, classification):

@@ -492,7 +492,8 @@ def group_cases() -> list[Case]:
         limited = partial(problem, max_rows_per_group=most)
         orders = (grouped(limited, order) for order in (in_turn, mixed))
         for rows, name in zip(orders, ("sorted", "mixed"), strict=True):
-            for classes, alike in ((1, False), (1, True), (3, False), (3, True)):
+            ways = [(classes, alike) for classes in (1, 3) for alike in (False, name == "mixed")]
+            for classes, alike in dict.fromkeys(ways):
                 cases.append(
                     Case(
                         f"gradient of groups, {classes} classes, at most {most} rows, {name}"

@@ -62,6 +62,22 @@ def test_sums_against_whole_arrays(sparse):
     assert np.linalg.norm(W.T @ one) <= 1e-3
 
 
+@pytest.mark.parametrize("most", [None, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_classes_of_groups_are_means_of_their_weights(most, weighted):
+    """Weights had no part: if rows of one class count a tenth, fits began at a wrong share."""
+    X, y = correlated(60)
+    ids = np.repeat(np.arange(30), np.tile([1, 3], 15))
+    weight = np.where(y > 0.0, 2.0, 0.2) if weighted else None
+    settings = {"sample_weight": weight, "max_weight": 2.0} if weighted else {}
+    problem = Problem(X, y, data_norm=0.7, groups=ids, max_rows_per_group=most, **settings)
+    query = ColumnParts(problem.shape, 1.5)
+    found = query.split(query.evaluate(problem, np.zeros(6), np.ones(6)))[3]
+    relative = np.ones(60) if weight is None else weight / 2.0
+    expected = np.bincount(y > 0.0, relative / np.bincount(ids)[ids])
+    np.testing.assert_allclose(found, expected, atol=60 * 2.0**-20)
+
+
 def _consistent_slopes(y, margin, limit):
     own = 1.0 / (1.0 + np.exp(y * margin))
     weight = np.minimum(1.0, limit / np.maximum(own, 1.0 - own))

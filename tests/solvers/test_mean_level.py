@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import LinearRegression
+from dpfast import LinearRegression, QuantileRegressor
 from dpfast.losses import Loss
 from dpfast.privacy import Budget
 
@@ -28,9 +28,26 @@ def test_persons_skewed_targets_have_their_mean():
     assert [event.where for event in model.privacy_.events].count("sum of residuals") == 1
 
 
+@pytest.mark.parametrize("most", [None, 3])
+def test_rows_of_persons_count_by_their_weights(most):
+    """They all counted alike, and the intercept was that of other rows."""
+    rng = np.random.default_rng(0)
+    X, light = rng.uniform(-1.0, 1.0, (6000, 2)), rng.random(6000) < 0.5
+    y, weight = 10.0 + X[:, 0] + 3.0 * light + rng.standard_normal(6000), np.where(light, 0.1, 1.0)
+    declared = {"data_norm": 1.5, "target_bounds": (0.0, 100.0), "max_weight": 1.0}
+    settings = {"max_rows_per_group": most, "random_state": 0, **declared}
+    rows = {"sample_weight": weight, "groups": np.arange(6000) // 2}
+    model = LinearRegression(4.0, 1e-6, **settings).fit(X, y, **rows)
+    assert abs(np.average(y - model.predict(X), weights=weight)) < 0.1  # it was 1.2
+    model = QuantileRegressor(4.0, 1e-6, quantile=0.9, **settings).fit(X, y, **rows)
+    below = np.average(y <= model.predict(X), weights=weight)
+    assert below == pytest.approx(0.9, abs=0.02)  # and .98
+
+
 def test_it_is_paid_for_where_it_helps():
     assert level_of(unit="group") is not None
     assert level_of() is None  # single rows have counts of their tails
     assert level_of(n=60, unit="group") is None
     assert level_of(parameter=0.5, unit="group") is None  # outliers are not to count
     assert level_of(unit="group", intercept=0.0) is None
+    assert level_of(unit="group", alpha=0.1) is None  # the ridge's minimum has another intercept

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import dpfast
-from dpfast import QuantileRegressor
+from dpfast import Loss, Problem, QuantileRegressor
+from dpfast.queries import QuantileSlopes
 from dpfast.solvers._quantile_level import ROUNDS, _Search
 
 
@@ -29,11 +30,30 @@ def test_as_many_targets_lie_below_as_were_asked_for(quantile, people):
 
 
 def test_the_median_and_hopeless_fits_pay_nothing():
-    for quantile, n, intercept in ((0.5, 9000, 1.0), (0.9, 50, 1.0), (0.9, 9000, 0.0)):
-        loss = dpfast.Loss("pinball", quantile)
-        shape = dpfast.ProblemShape(n, 4, 1.0, loss, intercept=intercept)
+    for quantile, n, given in (
+        (0.5, 9000, {}),
+        (0.9, 50, {}),
+        (0.9, 9000, {"intercept": 0.0}),
+        (0.9, 9000, {"alpha": 0.1}),
+    ):
+        shape = dpfast.ProblemShape(n, 4, 1.0, Loss("pinball", quantile), **given)
         plan = dpfast.plan(shape, "dp-whitened-gd", dpfast.Budget(1.0, 1e-6))
         assert plan.settings.level is None
+
+
+def test_a_ridge_draws_the_intercept_to_zero_too():
+    X, y = skewed(6000)
+    problem = Problem(X, y / 25.0 - 0.5, Loss("pinball", 0.9), data_norm=5.0, alpha=3.0)
+    w = dpfast.solve(problem, "dp-whitened-gd", dpfast.Budget(8.0, 1e-6), random_state=0).w
+    slope = np.mean(problem.target < w[-1] + X @ w[:-1]) - 0.9
+    assert w[-1] == pytest.approx(-slope / 3.0, abs=0.03)
+
+
+def test_a_corner_of_no_width_has_slopes():
+    """Where targets are met 0/0 was none."""
+    rows = Problem(np.ones((3, 1)), [0.0, 0.0, 1.0], Loss("pinball", 0.75, 1e-300), data_norm=1.0)
+    found = QuantileSlopes(rows.shape).evaluate(rows, np.zeros(2), 1e-100, 1.0)
+    np.testing.assert_allclose(found, 2.0 * (0.5 - 0.75) - 0.75)
 
 
 @pytest.mark.parametrize("scale", [0.02, 0.2, 1.0])
