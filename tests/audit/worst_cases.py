@@ -715,7 +715,8 @@ def _persons(
     """Whitened descent, which clips whole persons, with these rows of one person or another.
 
     `absent`: as many columns where a neighbor lacks a person.  All canaries are absent at once, and
-    where they are all persons there are, coordinates are not learned as on a neighbor.
+    where they are all persons there are, sizes and coordinates are not learned as on a neighbor:
+    steps are as long as these say, and so is the noise in the weights.
     """
 
     def pair(loss: str, relation: str, kind: str) -> Pair:
