@@ -518,14 +518,14 @@ class _SecondMoments:
         self, mechanism: Gaussian, releases: int, shape: ProblemShape, curator: Curator
     ) -> None:
         self.shape, self.noise = shape, mechanism.stddev / math.sqrt(releases) / shape.n_samples
-        self._release = [partial(curator.release, mechanism)] * releases
+        self._release, self._releases = partial(curator.release, mechanism), releases
 
     def __call__(self, transform: Matrix) -> Matrix:
         """Of coordinates that are not constant."""
         size = transform.shape[1]
         asked = np.zeros((self.shape.dim, self.shape.dim))
         asked[:, :size] = transform
-        told = np.mean([release(asked) for release in self._release], axis=0)
+        told = np.mean([self._release(asked) for _ in range(self._releases)], axis=0)
         moments = symmetric(told / self.shape.n_samples, self.shape.n_features)
         return np.asarray(moments[:size, :size])
 

@@ -18,7 +18,7 @@ from dpfast.queries import ResidualSum
 from dpfast.shape import ProblemShape
 from dpfast.solvers._groups import SizeLaw
 from dpfast.solvers._shares import Release
-from dpfast.solvers._whitened_rules import is_mean
+from dpfast.solvers._whitened_rules import is_mean, sure
 
 _RESIDUALS = "sum of residuals"
 # Share of the budget, in units of mu².
@@ -27,8 +27,6 @@ SHARE = 0.03
 # fewer the farther out, as of laws of finite variance, noise and bias are least in the geometric
 # mean of that range and the one with as much noise.  No residual is longer than the last.
 _BEYOND, _LONGEST = 0.05, 2.0
-# A mean of fewer deviations of its noise is no reason to move.
-_SURE = 2.0
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,8 @@ class MeanLevel:
         cut = min(_LONGEST, half * math.sqrt(_BEYOND / noise))
         told = curator.release(self.residuals, w, cut, fewest)
         mean = float(told[0]) / (self.rows * counted)
-        sure = 1.0 - min(1.0, (_SURE * noise / mean) ** 2) if mean else 0.0
         moved = w.copy()
-        moved[-1] -= sure * mean * cut / shape.intercept
+        moved[-1] -= sure(mean, noise) * mean * cut / shape.intercept
         return moved
 
 

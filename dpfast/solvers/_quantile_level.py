@@ -19,6 +19,7 @@ from dpfast.queries import QuantileSlopes
 from dpfast.shape import ProblemShape
 from dpfast.solvers._groups import SizeLaw
 from dpfast.solvers._shares import Release
+from dpfast.solvers._whitened_rules import sure
 
 ROUNDS, _SLOPES = 5, "slopes along the constant"
 # Of all rounds together, the share of the budget, in units of mu², with which a mean slope has this
@@ -27,8 +28,6 @@ _NOISE, _LEAST, _MOST, _HIDDEN = 0.01, 0.01, 0.1, 0.4
 # How dense residuals are taken to be, in units of half the range of the targets, times q (1 - q);
 # the longest first move, in these units, and how much longer than one the next may be.
 _DENSE, _FIRST, _LONGER = 6.0, 0.25, 2.0
-# A mean slope of fewer deviations of its noise is no reason to move.
-_SURE = 2.0
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,7 @@ class QuantileLevel:
         q, moved, start = shape.loss.quantile or 0.5, w.copy(), float(w[-1])
         fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted()
         rows = self.rows * counted
-        noise = _SURE * self.slopes.stddev / rows
-        search = _Search(noise, _DENSE * q * (1.0 - q) / half, _FIRST * half)
+        search = _Search(self.slopes.stddev / rows, _DENSE * q * (1.0 - q) / half, _FIRST * half)
         for _ in range(ROUNDS):
             told = curator.release(self.slopes, moved, size, fewest)
             search.add(float(told[0]) / rows)
@@ -116,8 +114,8 @@ class _Search:
 
     Attributes
     ----------
-    hidden : float
-        Smaller values are no reason to move.
+    noise : float
+        Deviation of that in a value.
     dense : float
         How steep the function is, as far as is known.
     most : float
@@ -128,7 +126,7 @@ class _Search:
         The last place with a negative value, and the last with another one, and these values.
     """
 
-    hidden: float
+    noise: float
     dense: float
     most: float
     at: float = 0.0
@@ -160,6 +158,6 @@ class _Search:
         if before is not None and before[0] != self.at:
             steepness = (value - before[1]) / (self.at - before[0])
             self.dense = max(self.dense / _LONGER, steepness)
-        sure = 1.0 - min(1.0, (self.hidden / value) ** 2) if value else 0.0
-        self.at -= min(self.most, max(-self.most, sure * value / self.dense))
+        move = sure(value, self.noise) * value / self.dense
+        self.at -= min(self.most, max(-self.most, move))
         self.most *= _LONGER

@@ -201,10 +201,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     bends = partial(mean_bends, ask.loss, free=coordinates.free)
     cut_bends = partial(bends, cut=descent.clip, consistent=descent.consistent)
     bent, gradient = cut_bends(belief.mean), None
-    # A descent whose covariance is not kept cannot be weighed with a prior in the end.
-    few = settings.rows_per_weight < _AMPLE or shape.dim > MAX_COVARIANCE_DIM
-    certain = not ask.numbers and np.linalg.norm(belief.mean[: belief.free]) > _CERTAIN
-    if not certain and (few or _is_worth(belief, ask, bent, descent.iterations)):
+    if _is_tried(belief, ask, bent, settings):
         gradient = _at_prior(belief, ask, bent, descent.iterations)
     if gradient is None:
         rest = replace(descent, iterations=descent.iterations - len(ask.norms))
@@ -291,10 +288,16 @@ class _Asking:
         return gradient
 
 
-def _is_worth(belief: _Belief, ask: _Asking, bends: Matrix, iterations: int) -> bool:
-    """Whether a prior knows enough beside as many gradients."""
-    expected = (bends @ belief.covariance @ bends)[: belief.free, : belief.free]
-    told = iterations / ask.deviation**2 * np.linalg.eigvalsh(expected)
+def _is_tried(belief: _Belief, ask: _Asking, bends: Matrix, settings: RefitSettings) -> bool:
+    """Whether a prior may be right, and knows enough beside the gradients."""
+    free = belief.free
+    if not ask.numbers and np.linalg.norm(belief.mean[:free]) > _CERTAIN:
+        return False
+    # A descent whose covariance is not kept cannot be weighed with a prior in the end.
+    if settings.rows_per_weight < _AMPLE or len(belief.mean) > MAX_COVARIANCE_DIM:
+        return True
+    expected = (bends @ belief.covariance @ bends)[:free, :free]
+    told = settings.iterations / ask.deviation**2 * np.linalg.eigvalsh(expected)
     worth = 1.0 / (1.0 + np.maximum(told, 0.0))
     return bool(worth.mean() >= _WORTH and worth.min() >= _WORTH_LEAST)
 

@@ -59,14 +59,14 @@ def test_a_corner_of_no_width_has_slopes():
 @pytest.mark.parametrize("scale", [0.02, 0.2, 1.0])
 @pytest.mark.parametrize("root", [-0.6, 0.001, 0.4])
 def test_a_search_ends_near_the_zero(scale, root):
-    search = _Search(hidden=1e-6, dense=1.0, most=0.25)
+    search = _Search(noise=5e-7, dense=1.0, most=0.25)
     for _ in range(ROUNDS):
         search.add(0.5 * float(np.tanh((search.at - root) / scale)))
     assert abs(search.at - root) <= 0.5 * abs(root)
 
 
 def test_a_search_does_not_move_for_noise():
-    search = _Search(hidden=0.1, dense=1.0, most=0.25)
+    search = _Search(noise=0.05, dense=1.0, most=0.25)
     search.add(0.09)
     assert search.at == 0.0
 
