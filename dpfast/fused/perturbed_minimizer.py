@@ -55,7 +55,7 @@ from dpfast.mechanisms import Access, Gaussian, L2Laplace
 from dpfast.objectives import Erm, LinearTerm
 from dpfast.optimizers.choice import choose_optimizer
 from dpfast.privacy import Event, L2LaplaceObjectiveEvent, ObjectivePerturbationEvent
-from dpfast.queries.minimizer import certified_minimizer
+from dpfast.queries.minimizer import certified_minimizer, check_units, minimizer_in_units
 from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.sums import RowSums
@@ -185,14 +185,7 @@ class PerturbedMinimizer(Access[Vector]):
                 f"a center and a half are taken with farthest, or nothing without; got {point} "
                 f"with {self.farthest}. Nothing was spent."
             )
-        center, half = point
-        if not (0.0 < half < math.inf and abs(center) <= self.farthest * half):
-            raise ValueError(
-                f"half must be positive and center at most {self.farthest:g} times it; got {half} "
-                f"and {center}. Nothing was spent."
-            )
-        if center != 0.0 and self.shape.intercept == 0.0:
-            raise ValueError(f"center must be 0 without an intercept; got {center}.")
+        check_units(self.shape, self.farthest, *point)
 
     def answer(self, prepared: RowSums, rng: SecureGenerator, *point: Any) -> Vector:
         """The perturbed minimizer; of targets in units of `point`, a center and a half.
@@ -207,17 +200,12 @@ class PerturbedMinimizer(Access[Vector]):
             objective = LinearTerm(Erm(prepared, self.alpha), linear, self.more_ridge)
             w = certified_minimizer(objective, self.tolerance, self.optimizer).w
             return self.output.perturb(w, rng)
-        (center, half), start = point, np.zeros(self.shape.dim)
-        if center != 0.0:
-            start[-1] = center / self.shape.intercept
-        loss = self.shape.loss.zoomed(half)
-        stretch = loss.lipschitz / self.shape.loss.lipschitz
-        ridge, more = (r * (stretch / half) for r in (self.alpha, self.more_ridge))
-        linear = stretch * linear - (ridge + more) * start
-        objective = LinearTerm(Erm(prepared.with_loss(loss), ridge), linear, more)
-        tolerance = self.tolerance * stretch * (1.0 - 2.0**-50)
-        w = certified_minimizer(objective, tolerance, self.optimizer, w0=start).w
-        return self.output.perturb((w - start) / half, rng)
+        center, half = point
+        w = minimizer_in_units(
+            prepared, self.shape, self.alpha, self.tolerance, self.optimizer,
+            (center, half), linear, self.more_ridge,
+        )  # fmt: skip
+        return self.output.perturb(w, rng)
 
     def draw(self, rng: SecureGenerator) -> Vector:
         """Coefficients of the linear term, in the unit of the gradient sum; see the module."""

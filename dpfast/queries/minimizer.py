@@ -148,6 +148,58 @@ class CertifiedMinimizer(Query):
         )
 
 
+def check_units(shape: ProblemShape, farthest: float, center: float, half: float) -> None:
+    """Refuse units without a width, and a center that is too far away, or that no constant tells.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not (0.0 < half < math.inf and abs(center) <= farthest * half):
+        raise ValueError(
+            f"half must be positive and center at most {farthest:g} times it; got {half} and "
+            f"{center}. Nothing was spent."
+        )
+    if center != 0.0 and shape.intercept == 0.0:
+        raise ValueError(f"center must be 0 without an intercept; got {center}.")
+
+
+def minimizer_in_units(
+    rows: RowSums,
+    shape: ProblemShape,
+    alpha: float,
+    tolerance: float,
+    optimizer: Optimizer,
+    units: tuple[float, float],
+    linear: ArrayLike = 0.0,
+    more_ridge: ArrayLike = 0.0,
+    **options: Any,
+) -> Vector:
+    """A certified minimizer for targets in `units`, a center and a half, and in these units.
+
+    The objective is that of the targets as they are, whose values are as large as ``half`` times
+    the stretch of the slopes: the ridges are around the weight of the constant that predicts the
+    center, `linear` and the tolerance grow with the slopes.
+
+    Raises
+    ------
+    CertificateNotReached
+        If no optimizer's point can be certified.
+    """
+    (center, half), start = units, np.zeros(shape.dim)
+    if center != 0.0:
+        start[-1] = center / shape.intercept
+    loss = shape.loss.zoomed(half)
+    stretch = loss.lipschitz / shape.loss.lipschitz
+    ridge, more = alpha * (stretch / half), np.asarray(more_ridge) * (stretch / half)
+    coefficients = stretch * np.asarray(linear) - (ridge + more) * start
+    objective = LinearTerm(Erm(rows.with_loss(loss), ridge), coefficients, more)
+    # What rounds the tolerance is taken off it.
+    tolerance *= stretch * (1.0 - 2.0**-40)
+    w = certified_minimizer(objective, tolerance, optimizer, **{"w0": start, **options}).w
+    return np.asarray((w - start) / half, dtype=np.float64)
+
+
 class MinimizerInUnits(CertifiedMinimizer):
     """The same for a mean of losses of numbers, of targets in units that were learned.
 
@@ -206,14 +258,7 @@ class MinimizerInUnits(CertifiedMinimizer):
         ValueError
         """
         super().check_point(*point)
-        center, half = point
-        if not (0.0 < half < math.inf and abs(center) <= self.farthest * half):
-            raise ValueError(
-                f"half must be positive and center at most {self.farthest:g} times it; got {half} "
-                f"and {center}. Nothing was spent."
-            )
-        if center != 0.0 and self.shape.problem.intercept == 0.0:
-            raise ValueError(f"center must be 0 without an intercept; got {center}.")
+        check_units(self.shape.problem, self.farthest, *point)
 
     def prepare(self, rows: Any, *fixed: Any) -> Any:
         """The rows."""
@@ -227,18 +272,11 @@ class MinimizerInUnits(CertifiedMinimizer):
         CertificateNotReached
             If no optimizer's point can be certified.
         """
-        (center, half), start = point, np.zeros(self.shape.dim)
-        if center != 0.0:
-            start[-1] = center / self.shape.problem.intercept
-        given = self.shape.problem.loss
-        loss = given.zoomed(half)
-        stretch = loss.lipschitz / given.lipschitz
-        ridge = self.shape.alpha * (stretch / half)
-        objective = LinearTerm(Erm(prepared.with_loss(loss), ridge), -ridge * start)
-        tolerance = self.tolerance * stretch * (1.0 - 2.0**-40)
-        options = {"w0": start, **self.optimizer_options}
-        w = certified_minimizer(objective, tolerance, self.optimizer, **options).w
-        return np.asarray((w - start) / half, dtype=np.float64)
+        center, half = point
+        return minimizer_in_units(
+            prepared, self.shape.problem, self.shape.alpha, self.tolerance, self.optimizer,
+            (center, half), **self.optimizer_options,
+        )  # fmt: skip
 
 
 class DescentIterate(Query):
