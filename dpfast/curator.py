@@ -210,10 +210,6 @@ class Curator:
         *accesses : Access
             What each part's curator may be asked for, once each.
 
-        Returns
-        -------
-        list of Curator
-
         Raises
         ------
         BudgetExceeded

@@ -120,10 +120,6 @@ def index_groups(groups: ArrayLike, n_rows: int, most: int) -> GroupedRows:
         Rows of a group that are kept at most.  Which of m rows these are is a uniform choice that
         is the same for every group of m rows, so it says nothing but their number.
 
-    Returns
-    -------
-    GroupedRows
-
     Raises
     ------
     TypeError, ValueError

@@ -367,10 +367,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             Whose row each is, as for the estimators' `fit`: the guarantee is for whole groups,
             which are fitted or held out as a whole.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         TypeError, ValueError
@@ -643,10 +639,6 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-
-        Returns
-        -------
-        float
         """
         return float(self._best().score(X, y))
 

@@ -210,10 +210,6 @@ class SecureGenerator:
         ----------
         bound : int
             From 1 to 2^63.
-
-        Returns
-        -------
-        int
         """
         check_integer("bound", bound, low=1, high=2**63)
         limit = (1 << 64) // bound * bound

@@ -307,10 +307,6 @@ class ProblemShape:
         additions : callable
             The chain in rows that are one array, of their shape.  A function of a module, since
             its results are kept.
-
-        Returns
-        -------
-        int
         """
         shape = self.of_rows(self.most_rows)
         any_number = self.unit == "group"
@@ -354,10 +350,6 @@ class ProblemShape:
         clip_norm : float, default=inf
         rows : int or None, default=None
             Rows in the sum, if they are a sample.
-
-        Returns
-        -------
-        float
         """
         longest = min(clip_norm * self.max_weight, self.lipschitz)
         return 1.01 * UNIT * (self.additions() + 8) * (rows or self.n_samples) * longest
@@ -371,10 +363,6 @@ class ProblemShape:
         Parameters
         ----------
         loss_clip : float
-
-        Returns
-        -------
-        float
         """
         additions = max(self.additions(), self.longest_chain(_line_search_additions))
         largest = self.max_weight * loss_clip

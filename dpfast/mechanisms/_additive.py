@@ -87,10 +87,6 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
         neighboring_relation : {"replace_one", "add_or_remove_one"}
         where : str, default=""
             The place in the algorithm, for the ledger.
-
-        Returns
-        -------
-        mechanism : AdditiveMechanism
         """
 
         dimension = query.dimension

@@ -55,10 +55,6 @@ class PureMechanism(AdditiveMechanism):
         where : str, default=""
             The place in the algorithm, for the ledger.
 
-        Returns
-        -------
-        mechanism : Laplace or L2Laplace
-
         Raises
         ------
         ValueError

@@ -157,10 +157,6 @@ class Exponential(SelectingMechanism):
         where : str, default=""
             The place in the algorithm, for the ledger.
 
-        Returns
-        -------
-        mechanism : Exponential
-
         Raises
         ------
         ValueError
@@ -203,10 +199,6 @@ class Exponential(SelectingMechanism):
             Whether small scores are wanted.
         where : str, default=""
             The place in the algorithm, for the ledger.
-
-        Returns
-        -------
-        mechanism : Exponential
         """
 
         made = partial(cls, epsilon, candidates=query.dimension, minimum=minimum)

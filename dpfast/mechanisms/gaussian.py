@@ -147,10 +147,6 @@ class Gaussian(AdditiveMechanism):
         where : str, default=""
             The place in the algorithm, for the ledger.
 
-        Returns
-        -------
-        mechanism : Gaussian
-
         Raises
         ------
         ValueError

@@ -177,10 +177,6 @@ class NoisyMax(SelectingMechanism):
         where : str, default=""
             The place in the algorithm, for the ledger.
 
-        Returns
-        -------
-        mechanism : NoisyMax
-
         Raises
         ------
         ValueError

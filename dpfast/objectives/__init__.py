@@ -36,10 +36,6 @@ def objective_shape(name: str, shape: ProblemShape, alpha: float, **options: Any
     **options
         Those of :class:`TiltedShape` or :class:`AdversarialShape`.
 
-    Returns
-    -------
-    RiskShape
-
     Raises
     ------
     TypeError, ValueError

@@ -394,10 +394,6 @@ class Adversarial(Risk):
         width : float
         slopes_at : ndarray of shape (dim,) or None, default=None
             The other point.
-
-        Returns
-        -------
-        float
         """
         shape, problem = self.shape, self._problem
         vector = checked_weights(w, self.dim)

@@ -289,10 +289,6 @@ class Erm(Risk):
         width : float
         slopes_at : None
             Not used.
-
-        Returns
-        -------
-        float
         """
         smooth = self.smoothed(width)
         shape = self._shape

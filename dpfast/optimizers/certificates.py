@@ -445,10 +445,6 @@ def saddle_gap(game: SaddleProblem, v: Vector, gradient: Vector, ascent: Vector)
         In ``V``.
     gradient, ascent : ndarray
         ``∇_w H`` and ``∇_v H``.
-
-    Returns
-    -------
-    float
     """
     # Rounding may leave the best v a little worse than this one.
     adversary = max(0.0, game.support(ascent) - float(ascent @ v))

@@ -45,10 +45,6 @@ class AttackDisplay(Display):
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default a new figure.
 
-        Returns
-        -------
-        AttackDisplay
-
         Raises
         ------
         TypeError

@@ -70,10 +70,6 @@ class BudgetDisplay(Display):
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default a new figure.
 
-        Returns
-        -------
-        BudgetDisplay
-
         Raises
         ------
         TypeError

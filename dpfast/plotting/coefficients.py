@@ -94,10 +94,6 @@ class CoefficientDisplay(Display):
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default a new figure.
 
-        Returns
-        -------
-        CoefficientDisplay
-
         Notes
         -----
         Without ``inference=True`` the bands show the privacy noise alone, not how much the

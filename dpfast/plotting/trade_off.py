@@ -57,10 +57,6 @@ class TradeOffDisplay(Display):
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default a new figure.
 
-        Returns
-        -------
-        TradeOffDisplay
-
         Raises
         ------
         TypeError

@@ -126,10 +126,6 @@ class PrivacyUtilityDisplay(Display):
         **options
             Further arguments of :func:`dpfast.plan` for every curve.
 
-        Returns
-        -------
-        PrivacyUtilityDisplay
-
         Notes
         -----
         What solvers expect is not of one kind: the label says whether a curve is an estimate, the
@@ -203,10 +199,6 @@ class PrivacyUtilityDisplay(Display):
             Scores to compare with, drawn as lines.
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default a new figure.
-
-        Returns
-        -------
-        PrivacyUtilityDisplay
 
         Notes
         -----
@@ -349,10 +341,6 @@ class SolverComparisonDisplay(Display):
             Scores to compare with.
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default a new figure.
-
-        Returns
-        -------
-        SolverComparisonDisplay
 
         Notes
         -----

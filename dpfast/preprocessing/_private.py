@@ -63,10 +63,6 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
             for all rows of one group together, of which the mean counts (of more than 1000 rows,
             that of 1000 chosen ones).  The number of groups is public, that of rows is not.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         TypeError, ValueError

@@ -66,10 +66,6 @@ class RangeSearch:
         budget : Budget
             Of all steps together.
         neighboring_relation : str
-
-        Returns
-        -------
-        RangeSearch
         """
         query = CountsBeyond(n_columns)
         mechanism: Gaussian | L2Laplace

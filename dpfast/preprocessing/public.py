@@ -201,10 +201,6 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         X : array-like of shape (n_samples, n_features)
         y : ignored
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         TypeError, ValueError
@@ -279,10 +275,6 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : ignored
-
-        Returns
-        -------
-        self
 
         Raises
         ------
@@ -419,10 +411,6 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         ----------
         X : array-like of shape (n_samples, n_features)
         y : ignored
-
-        Returns
-        -------
-        self
 
         Raises
         ------

@@ -134,10 +134,6 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
         The accountant of the ledger that will be charged. "zcdp" and "rdp" buy less than the
         others: their step to (epsilon, delta) loses. "pld" loses a thousandth on its grid.
 
-    Returns
-    -------
-    mu : float
-
     Raises
     ------
     ValueError
@@ -171,10 +167,6 @@ def budget_rho(budget: Budget) -> float:
     ----------
     budget : Budget
 
-    Returns
-    -------
-    rho : float
-
     Raises
     ------
     ValueError
@@ -205,10 +197,6 @@ def budget_epsilon(budget: Budget) -> float:
     Parameters
     ----------
     budget : Budget
-
-    Returns
-    -------
-    epsilon : float
 
     Raises
     ------

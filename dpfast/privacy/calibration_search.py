@@ -121,10 +121,6 @@ def affordable(events: Iterable[Event], budget: Budget, accountant: str = "auto"
     budget : Budget
     accountant : str, default="auto"
 
-    Returns
-    -------
-    bool
-
     Raises
     ------
     TypeError, ValueError, UnsupportedEvent

@@ -54,10 +54,6 @@ def to_dp_event(events: Iterable[Event]) -> "DpEvent":
     ----------
     events : iterable of Event
 
-    Returns
-    -------
-    dp_event : dp_accounting.DpEvent
-
     Raises
     ------
     ImportError

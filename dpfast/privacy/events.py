@@ -54,10 +54,6 @@ def records_apart(neighboring_relation: str) -> int:
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         Or one of groups, each of which is one record then.
 
-    Returns
-    -------
-    records : int
-
     Raises
     ------
     ValueError

@@ -28,10 +28,6 @@ def gaussian_stddev(budget: Budget, sensitivity: float, calibration: str = "anal
         al. 2019, Theorem 5). "classical" is ``sqrt(2 log(1.25 / delta)) / epsilon`` (Dwork & Roth
         2014, Theorem A.1), which is not private for large epsilon and refused above 1.
 
-    Returns
-    -------
-    stddev : float
-
     Raises
     ------
     TypeError, ValueError
@@ -126,10 +122,6 @@ def advanced_composition_share(epsilon: float, slack: float, count: int) -> floa
         The part of delta that the composition itself uses, in (0, 1).
     count : int
 
-    Returns
-    -------
-    share : float
-
     Examples
     --------
     >>> from dpfast.privacy.papers import advanced_composition_share
@@ -165,10 +157,6 @@ def sgd_advanced_stddev(
         On a sample.
     steps, batch, n_samples : int
 
-    Returns
-    -------
-    stddev : float
-
     Raises
     ------
     TypeError, ValueError
@@ -201,10 +189,6 @@ def rrpsgd_noise_stddev(budget: Budget, lipschitz: float, n_samples: int) -> flo
     lipschitz : float
         Bound of a record's gradient.
     n_samples : int
-
-    Returns
-    -------
-    stddev : float
 
     Raises
     ------

@@ -214,10 +214,6 @@ def subsampled_laplace_log_moment(
     rate : float
         Fraction of the rows in a sample, in (0, 1].
     dimension : int
-
-    Returns
-    -------
-    log_moment : float
     """
     whole = laplace_log_moment(excess, epsilon)
     if rate == 1.0 or epsilon > _ENDLESS:

@@ -197,10 +197,6 @@ def selection_log_moment(
         As for :func:`law_parameter`.
     offset : float or None
         What :func:`selection_offset` gave, for "negative-binomial".
-
-    Returns
-    -------
-    log_moment : float
     """
     parameter = _parameter(repetitions, mean_runs, shape)
     if repetitions == "poisson":

@@ -126,10 +126,6 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
     n_samples : int
     in_memory : bool
 
-    Returns
-    -------
-    FitPlan
-
     Raises
     ------
     TypeError, ValueError, BudgetExceeded, UnsupportedEvent

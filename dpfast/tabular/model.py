@@ -301,10 +301,6 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         **unknown
             Refused: weights, exposures and persons are columns.
 
-        Returns
-        -------
-        self
-
         Raises
         ------
         TypeError, ValueError, DataError

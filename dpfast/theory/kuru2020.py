@@ -61,10 +61,6 @@ class Response:
             ``E_0``, or a bound of it.
         variance : float or array-like of shape (n_iterations,)
             ``σ_t²``.
-
-        Returns
-        -------
-        float
         """
         return float(self.initial * initial_error + np.sum(self.noise * np.asarray(variance)))
 

@@ -176,10 +176,6 @@ def ridge(setting: Setting, *, smooth: bool, risk: str = "erm") -> float:
     smooth : bool
         Which of the two rules.
     risk : {"erm", "population"}
-
-    Returns
-    -------
-    float
     """
     check_choice("risk", risk, RISKS)
     p, sampling = setting.ratio, 1.0 / math.sqrt(setting.n_samples)
@@ -219,10 +215,6 @@ def excess_risk(
     accuracy : float, default=0.0
         ``α``.
     added_ridge : bool, default=False
-
-    Returns
-    -------
-    float
     """
     check_choice("risk", risk, RISKS)
     mu = setting.strong_convexity if strong_convexity is None else strong_convexity
@@ -248,10 +240,6 @@ def accuracy(setting: Setting, *, smooth: bool) -> float:
     ----------
     setting : Setting
     smooth : bool
-
-    Returns
-    -------
-    float
     """
     m, q, p = setting.records, setting.width, setting.ratio
     scale, radius, beta = setting.lipschitz, setting.radius, setting.smoothness
@@ -398,10 +386,6 @@ def private_mean_error(dim: int, n_samples: int, epsilon: float, delta: float = 
     dim, n_samples : int
     epsilon, delta : float
         Of the guarantee under replacement of one record.
-
-    Returns
-    -------
-    float
     """
     signs = np.unique(np.round(np.geomspace(1, dim, 16)).astype(int))
     best = 0.0
@@ -465,10 +449,6 @@ def minimax_gradients(
         ``µ_v``.
     reach : float or None, default=None
         ``α`` to reach; None is that of the corollaries, :func:`accuracy`.
-
-    Returns
-    -------
-    float
 
     Raises
     ------

@@ -34,10 +34,6 @@ def descent_contraction(step: float, mu: float, smoothness: float) -> float:
     mu, smoothness : float
         ``0 <= µ <= β``.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ValueError
@@ -71,10 +67,6 @@ def descent_sensitivity(
     gradient_distance : float
         ``g``.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> round(descent_sensitivity(1000, 1.0, 0.1, 1.0, 2.0 / 500), 6)
@@ -106,10 +98,6 @@ def paper_sensitivity(
     iterations : int
     mu, smoothness, lipschitz : float
     n_samples : int
-
-    Returns
-    -------
-    float
     """
     if mu == 0.0:
         return 3.0 * lipschitz * iterations / (n_samples * smoothness)
@@ -131,10 +119,6 @@ def descent_bound(
         As for :func:`descent_contraction`.
     distance : float
         ``D``.
-
-    Returns
-    -------
-    float
     """
     c = descent_contraction(step, mu, smoothness)
     bound = 0.5 * smoothness * c ** (2 * iterations) * distance**2
@@ -169,10 +153,6 @@ def strongly_convex_iterations(
         ``D``, bound of ``‖ŵ‖``.
     n_samples, dim : int
     epsilon, delta : float
-
-    Returns
-    -------
-    int
     """
     ratio = (mu * n_samples * epsilon * distance / lipschitz) ** 2
     ratio /= effective_dim_squared(dim, delta)
@@ -199,10 +179,6 @@ def convex_iterations(
     smoothness, lipschitz, distance : float
     n_samples, dim : int
     epsilon, delta : float
-
-    Returns
-    -------
-    int
     """
     ratio = (smoothness * n_samples * epsilon * distance / lipschitz) ** 2
     ratio /= effective_dim_squared(dim, delta)
@@ -233,10 +209,6 @@ def population_ridge(
     epsilon : float
     failure : float
         ``γ``, the probability with which the bound may fail.
-
-    Returns
-    -------
-    float
     """
     check_real("failure", failure, low=0.0, low_open=True, high=1.0)
     top = 2.0 * math.sqrt(lipschitz) * (smoothness * dim) ** 0.25
