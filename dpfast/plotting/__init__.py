@@ -2,7 +2,7 @@
 
 Displays are like scikit-learn's: class methods ``from_...`` compute and draw, the values are
 attributes, ``plot(ax)`` draws again, and ``ax_`` and ``figure_`` are matplotlib's. They need the
-extra ``plot``.
+extra ``plot``, without which they raise ImportError.
 """
 
 from dpfast.plotting.attacks import AttackDisplay

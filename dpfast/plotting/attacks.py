@@ -49,8 +49,6 @@ class AttackDisplay(Display):
         ------
         TypeError
             If `report` is something else.
-        ImportError
-            If matplotlib is not installed.
         """
         return cls(report).plot(ax)
 

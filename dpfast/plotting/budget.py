@@ -76,8 +76,6 @@ class BudgetDisplay(Display):
             If `ledger` is something else.
         ValueError
             If there are no events, or no unit prices them all.
-        ImportError
-            If matplotlib is not installed.
         """
         if not isinstance(ledger, Ledger | BudgetAccountant | PrivacyReport):
             raise TypeError(

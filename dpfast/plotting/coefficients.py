@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._validation import check_integer
-from dpfast.plotting._axes import Display
+from dpfast.plotting._axes import Display, legend_above
 
 
 class CoefficientDisplay(Display):
@@ -34,10 +34,6 @@ class CoefficientDisplay(Display):
     points_ : matplotlib.lines.Line2D
     bands_ : matplotlib.collections.LineCollection
     inner_ : matplotlib.collections.LineCollection or None
-
-    See Also
-    --------
-    CoefficientDisplay.from_estimator : Make one from a fitted model.
     """
 
     points_: Any
@@ -103,8 +99,6 @@ class CoefficientDisplay(Display):
         ------
         TypeError, ValueError
             If the noise of the coefficients is not known, or an argument does not fit.
-        ImportError
-            If matplotlib is not installed.
         """
         check_is_fitted(estimator, "coef_")
         weights = np.atleast_2d(estimator.coef_)
@@ -152,7 +146,5 @@ class CoefficientDisplay(Display):
         ax.set_yticks(places, self.names)
         ax.set_ylim(len(self.names) - 0.5, -0.5)
         ax.set_xlabel("coefficient")
-        ax.legend(
-            loc="lower left", bbox_to_anchor=(0.0, 1.01), borderaxespad=0.0, ncols=2, frameon=False
-        )
+        legend_above(ax, ncols=2)
         return self

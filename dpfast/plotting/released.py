@@ -33,8 +33,6 @@ def plot_history(history: Result | Mapping[str, Any], ax: Any = None) -> Any:
         If `history` is something else.
     ValueError
         If it has no entries with numbers.
-    ImportError
-        If matplotlib is not installed.
     """
     entries = history.history if isinstance(history, Result) else history
     if not isinstance(entries, Mapping):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpfast.plotting._axes import axes_for, epsilon_grid, legend_above
+from dpfast.plotting._axes import axes_for, epsilon_axis, epsilon_grid, legend_above
 from dpfast.privacy import Budget
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
@@ -63,8 +63,6 @@ def plot_risk_bounds(
     ------
     TypeError, ValueError
         If an argument is out of range, or no method applies.
-    ImportError
-        If matplotlib is not installed.
     """
     grid = epsilon_grid(epsilons)
     shape = problem if isinstance(problem, ProblemShape) else problem.shape
@@ -96,11 +94,8 @@ def plot_risk_bounds(
         linewidth=1.0,
         label="weights of zero",
     )
-    if mark is not None:
-        ax.axvline(mark, color="0.8", linewidth=1.0, zorder=0)
-    ax.set_xscale("log")
+    epsilon_axis(ax, delta, mark)
     ax.set_yscale("log")
-    ax.set_xlabel("ε" if delta == 0.0 else f"ε (δ = {delta:g})")
     ax.set_ylabel("bound of the expected excess risk")
     legend_above(ax)
     return ax

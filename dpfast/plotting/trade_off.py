@@ -61,8 +61,6 @@ class TradeOffDisplay(Display):
         ------
         TypeError
             If `report` is something else.
-        ImportError
-            If matplotlib is not installed.
         """
         if not isinstance(report, PrivacyReport):
             raise TypeError(f"report must be a PrivacyReport; got {type(report).__name__}.")

@@ -136,8 +136,6 @@ class PrivacyUtilityDisplay(Display):
         ------
         TypeError, ValueError
             If an argument is out of range, or no solver states an accuracy loss.
-        ImportError
-            If matplotlib is not installed.
         """
         grid = epsilon_grid(epsilons, (0.01, 100.0, 17))
         shape = problem if isinstance(problem, ProblemShape) else problem.shape
@@ -282,10 +280,6 @@ class SolverComparisonDisplay(Display):
     ax_ : matplotlib.axes.Axes
     figure_ : matplotlib.figure.Figure
     points_ : matplotlib.container.ErrorbarContainer
-
-    See Also
-    --------
-    SolverComparisonDisplay.from_estimator : Fit and compare.
     """
 
     points_: Any

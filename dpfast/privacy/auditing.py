@@ -152,20 +152,7 @@ def audit_mu(
     ``mu >= Phi^-1(power) - Phi^-1(alpha)``. It is much sharper than :func:`audit_epsilon` for
     Gaussian noise, whose best test is not an extreme one (Nasr et al. 2023).
 
-    Parameters
-    ----------
-    scores : array-like of shape (n_runs,)
-    neighbor_scores : array-like of shape (n_neighbor_runs,)
-    confidence : float, default=1 - 1e-6
-
-    Returns
-    -------
-    result : AuditResult
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`audit_epsilon`.
+    Parameters, result and errors are those of :func:`audit_epsilon`, without a delta.
 
     Examples
     --------
@@ -366,17 +353,7 @@ def l2_laplace_score(
 ) -> NDArray[np.float64]:
     """Return the log-likelihood ratio of two centers under l2 Laplace noise.
 
-    Parameters
-    ----------
-    outputs : array-like of shape (n_runs, dimension)
-    value, neighbor_value : array-like of shape (dimension,)
-        The query on the first data set and on its neighbor.
-    scale : float
-
-    Returns
-    -------
-    scores : ndarray of shape (n_runs,)
-        Larger where the first data set is more likely.
+    Parameters and result are as for :func:`gaussian_score`, with a `scale` for its `stddev`.
     """
     outputs, value, neighbor_value = map(_float64, (outputs, value, neighbor_value))
     distance = np.linalg.norm(outputs - value, axis=1)
@@ -388,17 +365,7 @@ def laplace_score(
 ) -> NDArray[np.float64]:
     """Return the log-likelihood ratio of two centers under Laplace noise in every coordinate.
 
-    Parameters
-    ----------
-    outputs : array-like of shape (n_runs, dimension)
-    value, neighbor_value : array-like of shape (dimension,)
-        The query on the first data set and on its neighbor.
-    scale : float
-
-    Returns
-    -------
-    scores : ndarray of shape (n_runs,)
-        Larger where the first data set is more likely.
+    Parameters and result are as for :func:`gaussian_score`, with a `scale` for its `stddev`.
     """
     outputs, value, neighbor_value = map(_float64, (outputs, value, neighbor_value))
     distance = np.abs(outputs - value).sum(axis=1)

@@ -98,7 +98,7 @@ def unit_of(neighboring_relation: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """A noisy access to the data.
+    """A noisy access to the data. Events of every kind have these parameters, too.
 
     Every field annotated ``int``, ``float`` or ``bool``, also of a subclass, is checked here (a
     count of at least 1, a number above 0, a flag) and kept as that type of Python. A NumPy scalar
@@ -172,7 +172,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class QueryEvent(Event):
-    """A release of a vector-valued query with added noise.
+    """A release of a vector-valued query with added noise. Events of all such releases have these.
 
     Parameters
     ----------
@@ -182,10 +182,6 @@ class QueryEvent(Event):
         included.
     dimension : int
         Number of coordinates released.
-
-    See Also
-    --------
-    Event : The parameters common to all events.
     """
 
     sensitivity: float
@@ -193,7 +189,7 @@ class QueryEvent(Event):
 
     @property
     def noise(self) -> float:
-        """Scale of the noise, in the query's unit."""
+        """Scale of the noise, in the query's unit: for Gaussian noise its standard deviation."""
         raise NotImplementedError
 
     @property
@@ -215,10 +211,6 @@ class GaussianEvent(QueryEvent):
     ----------
     stddev : float
         Standard deviation of the noise in every coordinate.
-
-    See Also
-    --------
-    QueryEvent : The parameters common to these events.
 
     Examples
     --------
@@ -258,10 +250,6 @@ class L2LaplaceEvent(QueryEvent):
     scale : float
         Scale of the noise.
 
-    See Also
-    --------
-    QueryEvent : The parameters common to these events.
-
     Examples
     --------
     >>> from dpfast.privacy import L2LaplaceEvent
@@ -295,10 +283,6 @@ class LaplaceEvent(QueryEvent):
     ----------
     scale : float
         Scale of the noise in every coordinate.
-
-    See Also
-    --------
-    QueryEvent : The parameters common to these events.
     """
 
     mechanism: ClassVar[str] = "laplace"
@@ -324,6 +308,8 @@ SAMPLINGS = {"poisson": "add_or_remove_one", "fixed-size": "replace_one"}
 class _SampledEvent(QueryEvent):
     """A query of a random part of the rows, drawn in secret and afresh each time, plus noise.
 
+    `sensitivity` is that on a sample.
+
     Parameters
     ----------
     batch : int
@@ -335,10 +321,6 @@ class _SampledEvent(QueryEvent):
         a uniform subset without replacement. Poisson sampling is analyzed for neighbors that differ
         in one record's presence, fixed-size sampling for a replaced record; no other pair is
         accepted.
-
-    See Also
-    --------
-    QueryEvent : The parameters common to these events. The sensitivity is that on a sample.
     """
 
     batch: int
@@ -443,10 +425,6 @@ class NoisyMaxEvent(Event):
     noise_kind : {"laplace", "exponential", "gumbel"}
     monotone : bool
         Whether a neighbor's scores all move in the same direction.
-
-    See Also
-    --------
-    Event : The parameters common to all events.
     """
 
     mechanism: ClassVar[str] = "noisy_max"
@@ -487,10 +465,6 @@ class ExponentialEvent(Event):
         The log-probabilities' range: the logarithm of the probability ratio of neighbors lies, for
         all outcomes, in one interval of this length that holds 0. One choice is epsilon-DP and
         (epsilon^2 / 8)-zCDP (Cesar & Rogers 2021, Lemma 3.4).
-
-    See Also
-    --------
-    Event : The parameters common to all events.
     """
 
     mechanism: ClassVar[str] = "exponential"
@@ -505,10 +479,6 @@ class ZCDPEvent(Event):
     Parameters
     ----------
     rho : float
-
-    See Also
-    --------
-    Event : The parameters common to all events.
     """
 
     mechanism: ClassVar[str] = "zcdp"
@@ -523,10 +493,6 @@ class GDPEvent(Event):
     Parameters
     ----------
     mu : float
-
-    See Also
-    --------
-    Event : The parameters common to all events.
     """
 
     mechanism: ClassVar[str] = "gdp"
@@ -550,10 +516,6 @@ class _ObjectiveEvent(Event):
     ridge : float
         Of the sum, not of the mean.
     dimension : int
-
-    See Also
-    --------
-    Event : The parameters common to all events.
 
     Notes
     -----
@@ -603,7 +565,6 @@ class ObjectivePerturbationEvent(_ObjectiveEvent):
 
     See Also
     --------
-    Event : The parameters common to all events.
     dpfast.privacy.accountants.objective : The price.
 
     Examples
@@ -653,10 +614,6 @@ class L2LaplaceObjectiveEvent(_ObjectiveEvent):
     scale : float
         Scale of the linear term's coefficients, in the unit of the gradient sum.
 
-    See Also
-    --------
-    Event : The parameters common to all events.
-
     Examples
     --------
     >>> from dpfast.privacy import L2LaplaceObjectiveEvent
@@ -697,10 +654,6 @@ class _SelectionOfRunsEvent(Event):
         Its mean.
     shape : float
         Of the negative binomial law; see :mod:`dpfast.privacy.selection`, which has the proofs.
-
-    See Also
-    --------
-    Event : The parameters common to all events.
     """
 
     repetitions: str
@@ -732,10 +685,6 @@ class PureSelectionEvent(_SelectionOfRunsEvent):
     ----------
     epsilon_of_run : float
         Each run is so much DP.
-
-    See Also
-    --------
-    Event : The parameters common to all events.
     """
 
     mechanism: ClassVar[str] = "pure_selection"
@@ -759,10 +708,6 @@ class SelectionEvent(_SelectionOfRunsEvent):
         draws one of several settings at random, or works on disjoint parts of the records one
         after another, has a log-moment of at most the largest of theirs (a mixture whose component
         is part of the output; a record is in one part only).
-
-    See Also
-    --------
-    Event : The parameters common to all events.
     """
 
     mechanism: ClassVar[str] = "selection"

@@ -221,10 +221,6 @@ class PrivacyFilter:
 class PureFilter(PrivacyFilter):
     """A limit on the sum of pure epsilons: what it admits is `limit`-DP.
 
-    See Also
-    --------
-    PrivacyFilter : The parameter.
-
     Examples
     --------
     >>> from dpfast.privacy import ExponentialEvent, PureFilter
@@ -242,10 +238,6 @@ class PureFilter(PrivacyFilter):
 
 class ZCDPFilter(PrivacyFilter):
     """A limit on the sum of rhos: what it admits is `limit`-zCDP.
-
-    See Also
-    --------
-    PrivacyFilter : The parameter.
 
     Examples
     --------
@@ -266,10 +258,6 @@ class ZCDPFilter(PrivacyFilter):
 
 class GDPFilter(PrivacyFilter):
     """A limit on the root of the sum of squared mus: what it admits is `limit`-GDP.
-
-    See Also
-    --------
-    PrivacyFilter : The parameter.
 
     Examples
     --------
