@@ -107,6 +107,11 @@ class Person:
     rows: tuple[Record, ...]
 
 
+def nothing(query: Query, *point: Any) -> np.ndarray:
+    """An empty sum."""
+    return np.zeros(query.dimension)
+
+
 @dataclass(frozen=True)
 class Case:
     """A query with its records and arguments.
@@ -122,7 +127,7 @@ class Case:
     rows: Callable[[list[Any], str, int], Any]
     reached: dict[str, float]
     storages: tuple[str, ...] = ("float64",)
-    empty: Callable[..., Any] = lambda query, *point: np.zeros(query.dimension)
+    empty: Callable[..., Any] = nothing
     others: tuple[Record, ...] = ()
 
 
@@ -135,8 +140,8 @@ def value(case: Case, query: Query, records: list[Record], point: tuple[Any, ...
 
 
 def query_size(query: Query) -> int:
-    shape = getattr(query, "shape", None)
-    return shape.n_samples if shape is not None else query.n_samples  # type: ignore[attr-defined]
+    """How many records a query is stated for; 0 where that does not matter."""
+    return getattr(getattr(query, "shape", query), "n_samples", 0)
 
 
 def distance(query: Query, one: np.ndarray, two: np.ndarray) -> float:
@@ -358,6 +363,25 @@ def stretched(query: Any) -> np.ndarray:
     return 5.0 * np.eye(query.shape.dim)
 
 
+def two_transforms(query: Any) -> list[tuple[Any, ...]]:
+    return [(transform_of(query),), (stretched(query),)]
+
+
+def centers(query: Any) -> list[tuple[Any, ...]]:
+    """Centers of columns and their scales."""
+    around_zero = [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
+    return [*around_zero, (np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))]
+
+
+def at_weights(query: Any) -> list[tuple[Any, ...]]:
+    return [(w,) for w in weights_of(query.shape.dim)]
+
+
+def alone(query: Any) -> list[tuple[Any, ...]]:
+    """No arguments."""
+    return [()]
+
+
 def stacks(query: Any) -> list[tuple[Any, ...]]:
     """Coordinates for scores, others for curvatures, weights near and far, scales and parts."""
     score, curvature = transform_of(query), stretched(query)
@@ -391,9 +415,9 @@ def weighted_of(loss: Loss) -> list[tuple[Any, float]]:
 
 
 #: Two columns of three in bins, and long rows.
-RANGES: dict[str, Callable[[Any], Query]] = {
-    "columns in bins": lambda shape: ColumnHistogram(shape, np.array([0, 2]), 5),
-    "long rows": LongRows,
+RANGES: dict[str, tuple[Callable[..., Query], tuple[Any, ...]]] = {
+    "columns in bins": (ColumnHistogram, (np.array([0, 2]), 5)),
+    "long rows": (LongRows, ()),
 }
 
 
@@ -438,179 +462,176 @@ def group_points(query: Any) -> list[tuple[Any, ...]]:
     return [(t, w, *each) for t in transforms for w in weights for each in radii]
 
 
+Points = Callable[[Any], list[tuple[Any, ...]]]
+
+
+def both(reached: float | dict[str, float]) -> dict[str, float]:
+    """A share for each relation."""
+    return reached if isinstance(reached, dict) else dict.fromkeys(RELATIONS, reached)
+
+
+def case_of_rows(
+    name: str,
+    kind: Callable[..., Query],
+    given: tuple[Any, ...],
+    points: Points,
+    loss: Loss,
+    targets: tuple[float, ...],
+    reached: float | dict[str, float] = 0.99,
+    *,
+    d: int = 3,
+    count: int = 14,
+    intercept: float = 1.0,
+    alpha: float | None = None,
+    empty: Callable[..., Any] = nothing,
+    storages: tuple[str, ...] = ALL,
+) -> Case:
+    """The query ``kind(shape, *given)`` of rows in a ball."""
+    return Case(
+        name,
+        lambda size: kind(shape_of(loss, size, d, intercept, alpha), *given),
+        points,
+        ball(d, targets, count=count),
+        problem_of(loss, intercept=intercept, alpha=alpha),
+        both(reached),
+        storages,
+        empty,
+    )
+
+
+def case_of_groups(
+    name: str,
+    kind: Callable[..., Query],
+    given: tuple[Any, ...],
+    points: Points,
+    loss: Loss,
+    targets: tuple[float, ...],
+    reached: float | dict[str, float] = 0.99,
+    *,
+    most: int | None = None,
+    order: Callable[[np.ndarray], np.ndarray] = mixed,
+    storages: tuple[str, ...] = ("float64",),
+) -> Case:
+    """The same of persons with at most so many rows."""
+    return Case(
+        name,
+        lambda size: kind(group_shape(loss, size, most), *given),
+        points,
+        persons(3, targets),
+        grouped(problem_of(loss, max_rows_per_group=most), order),
+        both(reached),
+        storages,
+    )
+
+
 def group_cases() -> list[Case]:
     """Queries of persons: whole ones, and rows that count a part of one."""
-    people, both = persons(3, SIGNS), dict.fromkeys(RELATIONS, 0.99)
-    problem = problem_of(LOGISTIC)
     cases = [
-        Case(
-            "sizes of groups",
-            lambda size: GroupSizes(group_shape(LOGISTIC, size, None)),
-            lambda query: [()],
-            people,
-            grouped(problem),
-            both,
-        )
+        case_of_groups("sizes of groups", GroupSizes, (), alone, LOGISTIC, SIGNS, order=in_turn)
     ]
     for most in (None, 3):
+        made = partial(case_of_groups, most=most)
         cases += [
-            Case(
-                f"targets in bins, at most {most} rows, {norm}",
-                lambda size, most=most, norm=norm: TargetHistogram(
-                    group_shape(HUBER, size, most), 6, norm
-                ),
-                lambda query: [(-1.0, 1.0)],
-                persons(3, NUMBERS),
-                grouped(problem_of(HUBER, max_rows_per_group=most), mixed),
-                both,
-            )
+            made(f"targets in bins, at most {most} rows, {norm}", TargetHistogram, (6, norm),
+                 lambda query: [(-1.0, 1.0)], HUBER, NUMBERS)
             for norm in ("l2", "l1")
-        ]
+        ]  # fmt: skip
         cases += [
-            Case(
-                f"{name}, at most {most} rows",
-                lambda size, most=most, kind=kind: kind(group_shape(PINBALL, size, most)),
-                along_constant,
-                persons(3, NUMBERS),
-                grouped(problem_of(PINBALL, max_rows_per_group=most), mixed),
-                both,
-            )
+            made(f"{name}, at most {most} rows", kind, (), along_constant, PINBALL, NUMBERS)
             for name, kind in ALONG_CONSTANT.items()
         ]
         cases.append(
-            Case(
+            made(
                 f"gradient of groups, residuals in other units, at most {most} rows",
-                lambda size, most=most: GroupGradient(group_shape(PINBALL, size, most), 60.0, 0.5),
+                GroupGradient,
+                (60.0, 0.5),
                 lambda query: [
                     (*point, size) for point in group_points(query) for size in (1e-6, 0.3, 40.0)
                 ],
-                persons(3, NUMBERS),
-                grouped(problem_of(PINBALL, max_rows_per_group=most), mixed),
-                dict.fromkeys(RELATIONS, 0.9),
+                PINBALL,
+                NUMBERS,
+                0.9,
             )
         )
-        limited = partial(problem, max_rows_per_group=most)
-        orders = (grouped(limited, order) for order in (in_turn, mixed))
-        for rows, name in zip(orders, ("sorted", "mixed"), strict=True):
-            ways = [(classes, alike) for classes in (1, 3) for alike in (False, name == "mixed")]
-            for classes, alike in dict.fromkeys(ways):
-                cases.append(
-                    Case(
-                        f"gradient of groups, {classes} classes, at most {most} rows, {name}"
-                        + (", consistent" if alike else ""),
-                        lambda size, most=most, classes=classes, alike=alike: GroupGradient(
-                            group_shape(LOGISTIC, size, most), 60.0, 0.5, classes, alike
-                        ),
-                        group_points,
-                        people if classes == 1 else persons(3, CLASSES),
-                        rows,
-                        dict.fromkeys(RELATIONS, 0.9),
-                        ALL if name == "mixed" else ("float64",),
-                    )
-                )
-        cases += [
-            Case(
-                f"moments of groups, at most {most} rows",
-                lambda size, most=most: ColumnParts(group_shape(LOGISTIC, size, most), 1.7),
-                lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
-                people,
-                rows,
-                {"replace_one": 0.83, "add_or_remove_one": 0.99},
-                ALL,
-            ),
-            *(
-                Case(
-                    f"{name} of groups, at most {most} rows",
-                    lambda size, most=most, query=query: query(group_shape(LOGISTIC, size, most)),
-                    column_ranges,
-                    people,
-                    rows,
-                    both,
-                    ALL,
-                )
-                for name, query in RANGES.items()
-            ),
-            Case(
-                f"Gram of groups, at most {most} rows",
-                lambda size, most=most: Gram(group_shape(LOGISTIC, size, most), 1.5, 100.0),
-                lambda query: [(transform_of(query),), (stretched(query),)],
-                people,
-                rows,
-                both,
-                ALL,
-            ),
-        ]
-        for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS), (POISSON, COUNTS)):
-            limited = partial(problem_of(loss), max_rows_per_group=most)
+        for order, name in ((in_turn, "sorted"), (mixed, "mixed")):
+            ways = [(classes, alike) for classes in (1, 3) for alike in (False, order is mixed)]
             cases += [
-                Case(
-                    f"{kind.__name__} of groups, {loss.name}, at most {most} rows",
-                    lambda size, loss=loss, kind=kind, most=most: kind(
-                        group_shape(loss, size, most), 0.7, 0.9, 200.0
-                    ),
-                    stacks,
-                    persons(3, targets),
-                    grouped(limited, mixed),
-                    dict.fromkeys(RELATIONS, min(reached, 0.85)),
-                    ALL,
+                made(
+                    f"gradient of groups, {classes} classes, at most {most} rows, {name}"
+                    + (", consistent" if alike else ""),
+                    GroupGradient,
+                    (60.0, 0.5, classes, alike),
+                    group_points,
+                    LOGISTIC,
+                    SIGNS if classes == 1 else CLASSES,
+                    0.9,
+                    order=order,
+                    storages=ALL if order is mixed else ("float64",),
                 )
-                for kind, reached in weighted_of(loss)
+                for classes, alike in dict.fromkeys(ways)
             ]
+        stored = partial(made, storages=ALL)
+        cases += [
+            stored(f"moments of groups, at most {most} rows", ColumnParts, (1.7,),
+                   lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
+                   LOGISTIC, SIGNS, {"replace_one": 0.83, "add_or_remove_one": 0.99}),
+            *(
+                stored(f"{name} of groups, at most {most} rows", kind, given, column_ranges,
+                       LOGISTIC, SIGNS)
+                for name, (kind, given) in RANGES.items()
+            ),
+            stored(f"Gram of groups, at most {most} rows", Gram, (1.5, 100.0), two_transforms,
+                   LOGISTIC, SIGNS),
+        ]  # fmt: skip
+        for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS), (POISSON, COUNTS)):
+            cases += [
+                stored(f"{kind.__name__} of groups, {loss.name}, at most {most} rows", kind,
+                       (0.7, 0.9, 200.0), stacks, loss, targets, min(reached, 0.85))
+                for kind, reached in weighted_of(loss)
+            ]  # fmt: skip
     return cases + _cases_of_parts()
 
 
 def _cases_of_parts() -> list[Case]:
     """Sums over weighted rows, of which a group has at most as many as make up one."""
-    made = []
-    kinds: list[tuple[str, Loss, tuple[float, ...], Callable[[Any], Query], Any, float]] = [
-        ("gradient", LOGISTIC, SIGNS, lambda shape: ClippedGradient(shape, 0.7),
-         lambda query: [(w,) for w in weights_of(4)], 0.9),
-        ("targets by size", POISSON, (0.0, 1.0, 2.0), lambda shape: TargetCounts(shape, 6),
-         lambda query: [()], 0.99),
-        ("sum of targets", POISSON, (0.0, 1.0, 2.0), lambda shape: TargetSum(shape),
-         lambda query: [(1.5,)], 0.99),
-        ("relative gradient", POISSON, (0.0, 1.0, 2.0),
-         lambda shape: RelativeGradient(shape, BOUND, 60.0, 4, 2.0),
-         lambda query: [(stretched(query), w, 0.5) for w in weights_of(4)], 0.9),
-        ("losses of candidates", LOGISTIC, SIGNS,
-         lambda shape: CandidateLosses(shape, 3, BOUND, 3.0),
-         lambda query: [(3.0 * np.eye(4)[:3],)], 0.8),
-        ("tails of targets", HUBER, NUMBERS, lambda shape: TargetTails(shape, 3),
-         lambda query: [(0.1, 0.01, 1.1)], 0.99),
-        ("sums of products", SQUARED, (1.0, -9.0), lambda shape: ProductSums(shape, BOUND),
-         lambda query: [(0.0, BOUND)], 0.9),
+    kinds: list[tuple[str, Any, tuple[Any, ...], Any, Loss, tuple[float, ...], float]] = [
+        ("gradient", ClippedGradient, (0.7,), at_weights, LOGISTIC, SIGNS, 0.9),
+        ("targets by size", TargetCounts, (6,), alone, POISSON, COUNTS, 0.99),
+        ("sum of targets", TargetSum, (), lambda query: [(1.5,)], POISSON, COUNTS, 0.99),
+        ("relative gradient", RelativeGradient, (BOUND, 60.0, 4, 2.0),
+         lambda query: [(stretched(query), w, 0.5) for w in weights_of(4)], POISSON, COUNTS, 0.9),
+        ("losses of candidates", CandidateLosses, (3, BOUND, 3.0),
+         lambda query: [(3.0 * np.eye(4)[:3],)], LOGISTIC, SIGNS, 0.8),
+        ("tails of targets", TargetTails, (3,), lambda query: [(0.1, 0.01, 1.1)],
+         HUBER, NUMBERS, 0.99),
+        ("sums of products", ProductSums, (BOUND,), lambda query: [(0.0, BOUND)],
+         SQUARED, (1.0, -9.0), 0.9),
     ]  # fmt: skip
-    for name, loss, targets, query, points, reached in kinds:
-        made.append(
-            Case(
-                f"{name}, rows that are parts of a group",
-                lambda size, loss=loss, query=query: query(group_shape(loss, size, 3)),
-                points,
-                persons(3, targets),
-                grouped(problem_of(loss, max_rows_per_group=3), mixed),
-                dict.fromkeys(RELATIONS, reached),
-                ALL,
-            )
-        )
-    return made
+    return [
+        case_of_groups(f"{name}, rows that are parts of a group", *rest, most=3, storages=ALL)
+        for name, *rest in kinds
+    ]
 
 
 def _cases() -> list[Case]:
+    return [
+        *_cases_of_columns(),
+        *_cases_of_gradients(),
+        *_cases_of_targets(),
+        *_cases_of_points(),
+        *_cases_of_losses(),
+        *_cases_of_batches(),
+        *_cases_of_tables(),
+    ]
+
+
+def _cases_of_columns() -> list[Case]:
+    """Moments of columns, and the queries of estimates with a covariance."""
     cases = [
-        Case(
+        # A row on an axis has all that a row can have.
+        case_of_rows(
             f"column parts, {loss.name}, radius, squares, classes, weight of counts {chosen}",
-            lambda size, chosen=chosen, loss=loss, intercept=intercept: ColumnParts(
-                shape_of(loss, size, 3, intercept), *chosen
-            ),
-            lambda query: (
-                [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
-                + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))]
-            ),
-            ball(3, targets),
-            problem_of(loss, intercept=intercept),
-            # A row on an axis has all that a row can have.
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
+            ColumnParts, chosen, centers, loss, targets, intercept=intercept,
         )
         for chosen, loss, targets, intercept in (
             ((1.0, True), LOGISTIC, SIGNS, 1.0),
@@ -620,500 +641,388 @@ def _cases() -> list[Case]:
             ((1.7, False, None, 3.0), LOGISTIC, SIGNS, 1.0),
             ((1.0, True, 3, 3.0), LOGISTIC, CLASSES, 1.0),
         )
+    ]  # fmt: skip
+    cases.append(case_of_rows("Gram", Gram, (1.5, 100.0), two_transforms, LOGISTIC, (1.0,)))
+    shapes = partial(ColumnParts, n_classes=0)
+    cases += [
+        case_of_rows(f"shapes of columns, radius {r}", shapes, (r,), centers, LOGISTIC, (1.0,))
+        for r in (1.0, 1.7)
     ]
     cases += [
-        Case(
-            "Gram",
-            lambda size: Gram(shape_of(LOGISTIC, size, 3), 1.5, 100.0),
-            lambda query: [(transform_of(query),), (stretched(query),)],
-            ball(3, (1.0,)),
-            problem_of(LOGISTIC),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
-        )
-    ]
-    cases += [
-        Case(
-            f"shapes of columns, radius {radius}",
-            lambda size, radius=radius: ColumnParts(
-                shape_of(LOGISTIC, size, 3), radius, n_classes=0
-            ),
-            lambda query: (
-                [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
-                + [(np.full(3, 0.3), np.array([0.1, 1.0, 2.0]))]
-            ),
-            ball(3, (1.0,)),
-            problem_of(LOGISTIC),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
-        )
-        for radius in (1.0, 1.7)
+        case_of_rows(name, kind, given, column_ranges, LOGISTIC, SIGNS)
+        for name, (kind, given) in RANGES.items()
     ]
     for loss, targets in (
         *((LOGISTIC, SIGNS), (SQUARED, NUMBERS), (HUBER, NUMBERS)),
         *((POISSON, COUNTS), (GAMMA, COSTS), (Loss("tweedie", 1.5, 1.0), COUNTS)),
         (Loss("negative-binomial", 0.5, 1.0), COUNTS),
     ):
-        for kind, reached in weighted_of(loss):
-            cases.append(
-                Case(
-                    f"{kind.__name__}, {loss.name}",
-                    lambda size, loss=loss, kind=kind: kind(
-                        shape_of(loss, size, 3), 0.7, 0.9, 200.0
-                    ),
-                    stacks,
-                    ball(3, targets),
-                    problem_of(loss),
-                    dict.fromkeys(RELATIONS, reached),
-                    ALL,
-                )
-            )
+        cases += [
+            case_of_rows(f"{kind.__name__}, {loss.name}", kind, (0.7, 0.9, 200.0), stacks, loss,
+                         targets, reached)
+            for kind, reached in weighted_of(loss)
+        ]  # fmt: skip
+    return cases
+
+
+def _cases_of_gradients() -> list[Case]:
+    cases = []
     for loss, targets, consistent in (
         (LOGISTIC, SIGNS, False), (LOGISTIC, SIGNS, True), (HUBER, NUMBERS, False)
     ):  # fmt: skip
         for clip in (0.7, 50.0):
             cases.append(
-                Case(
+                case_of_rows(
                     f"gradient in coordinates, {loss.name}, clip {clip}"
                     + (", consistent" if consistent else ""),
-                    lambda size, loss=loss, clip=clip, consistent=consistent: CoordinateGradient(
-                        shape_of(loss, size, 3), clip, 60.0, consistent
-                    ),
+                    CoordinateGradient,
+                    (clip, 60.0, consistent),
                     lambda query: [
                         (transform, w)
                         for transform in (transform_of(query), stretched(query), thin(query))
                         for w in weights_of(4)
                     ],
-                    ball(3, targets),
-                    problem_of(loss),
-                    dict.fromkeys(RELATIONS, 0.99 if clip < 1.0 else 0.7),
-                    ALL,
+                    loss,
+                    targets,
+                    0.99 if clip < 1.0 else 0.7,
                 )
             )
-            if consistent:
-                continue
-            cases.append(
-                Case(
-                    f"gradient, {loss.name}, clip {clip}",
-                    lambda size, loss=loss, clip=clip: ClippedGradient(
-                        shape_of(loss, size, 3), clip
-                    ),
-                    lambda query: [(w,) for w in weights_of(4)],
-                    ball(3, targets),
-                    problem_of(loss),
-                    dict.fromkeys(RELATIONS, 0.99),
-                    ALL,
+            if not consistent:
+                name = f"gradient, {loss.name}, clip {clip}"
+                cases.append(
+                    case_of_rows(name, ClippedGradient, (clip,), at_weights, loss, targets)
                 )
-            )
     cases.append(
-        Case(
+        case_of_rows(
             "gradient in two coordinates, consistent",
-            lambda size: CoordinateGradient(shape_of(LOGISTIC, size, 3), 0.3, 60.0, True, 2),
+            CoordinateGradient,
+            (0.3, 60.0, True, 2),
             lambda query: [
                 (transform[:, -2:], w)
                 for transform in (transform_of(query), stretched(query))
                 for w in weights_of(4)
             ],
-            ball(3, SIGNS),
-            problem_of(LOGISTIC),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
+            LOGISTIC,
+            SIGNS,
         )
     )
-    for loss, targets in ((HINGE, SIGNS), (Loss("pinball", 0.9), NUMBERS)):
-        cases.append(
-            Case(
-                f"gradient in coordinates of a narrower corner, {loss.name}",
-                lambda size, loss=loss: CoordinateGradient(shape_of(loss, size, 3), 0.7, 60.0),
-                lambda query: [
-                    (stretched(query), w, corner)
-                    for w in weights_of(4)
-                    for corner in (1e-3, 1.0, 9.0)
-                ],
-                ball(3, targets),
-                problem_of(loss),
-                dict.fromkeys(RELATIONS, 0.99),
-                ALL,
-            )
-        )
-    for loss, targets in ((POISSON, (0.0, 1.0, 2.0)), (GAMMA, (1.0, 2.0))):
-        cases.append(
-            Case(
-                f"targets by size, {loss.name}",
-                lambda size, loss=loss: TargetCounts(shape_of(loss, size, 3), 6),
-                lambda query: [()],
-                ball(3, targets, count=1),
-                problem_of(loss),
-                dict.fromkeys(RELATIONS, 0.99),
-                ALL,
-            )
-        )
-        if loss is POISSON:  # a target of 0 and one beyond the top
-            cases.append(
-                Case(
-                    "sum of targets",
-                    lambda size: TargetSum(shape_of(POISSON, size, 3)),
-                    lambda query: [(1.5,), (3.0,)],
-                    ball(3, targets, count=1),
-                    problem_of(POISSON),
-                    dict.fromkeys(RELATIONS, 0.99),
-                    ALL,
-                )
-            )
-        for columns, longest in ((4, 2.0), (4, math.inf), (2, math.inf)):
-            cases.append(
-                Case(
-                    f"relative gradient, {loss.name}, {columns} columns, to {longest}",
-                    lambda size, loss=loss, columns=columns, longest=longest: RelativeGradient(
-                        shape_of(loss, size, 3), 0.7, 60.0, columns, longest
-                    ),
-                    lambda query: [
-                        (transform[:, -query.dimension :], w, *units)
-                        for transform in (transform_of(query), stretched(query))
-                        for w in weights_of(4)
-                        for units in ((1e-3,), (1.0,), (30.0,), (1e-3, 1e-2), (1.0, 30.0))
-                    ],
-                    ball(3, targets, count=6),
-                    problem_of(loss),
-                    # Two slopes that pull in opposite directions need a target of zero.
-                    {"replace_one": 0.99 if loss is POISSON else 0.5, "add_or_remove_one": 0.99},
-                    ALL,
-                )
-            )
-    for loss in (HUBER, Loss("pinball", 0.9)):
-        cases.append(
-            Case(
-                f"relative gradient of residuals in other units, {loss.name}",
-                lambda size, loss=loss: RelativeGradient(shape_of(loss, size, 3), 0.7, 60.0, 4),
-                lambda query: [
-                    (stretched(query), w, unit, size)
-                    for w in weights_of(4)
-                    for unit, size in ((1e-3, 1e-2), (1.0, 1e-3), (1.0, 1.0), (30.0, 30.0))
-                ],
-                ball(3, NUMBERS, count=6),
-                problem_of(loss),
-                dict.fromkeys(RELATIONS, 0.99),
-                ALL,
-            )
-        )
-    for loss, options in (
-        (LOGISTIC, {}),
-        (LOGISTIC, {"clip_norm": 0.7}),
-        (LOGISTIC, {"data_l1_norm": 2.5}),
-        (HUBER, {"data_l1_norm": 2.5}),
-    ):
-        cases.append(
-            Case(
-                f"gradient in l1, {loss.name}, {options}",
-                lambda size, loss=loss, options=options: ClippedGradient(
-                    shape_of(loss, size, 3), norm="l1", **options
-                ),
-                lambda query: [(w,) for w in weights_of(4)],
-                ball(3, SIGNS if loss is LOGISTIC else NUMBERS),
-                problem_of(loss),
-                dict.fromkeys(RELATIONS, 0.99),
-                ALL,
-            )
-        )
     cases += [
-        Case(
-            f"step of descent, {loss.name}",
-            lambda size, loss=loss: GradientStep(shape_of(loss, size, 3, alpha=0.3), 0.7, 2e3),
-            lambda query: [(w,) for w in weights_of(4)],
-            ball(3, targets),
-            problem_of(loss),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
-            lambda query, w: w - 0.7 * 0.3 * w,
+        case_of_rows(
+            f"gradient in coordinates of a narrower corner, {loss.name}",
+            CoordinateGradient,
+            (0.7, 60.0),
+            lambda query: [
+                (stretched(query), w, corner) for w in weights_of(4) for corner in (1e-3, 1.0, 9.0)
+            ],
+            loss,
+            targets,
+        )
+        for loss, targets in ((HINGE, SIGNS), (Loss("pinball", 0.9), NUMBERS))
+    ]
+    cases += [
+        case_of_rows(
+            f"gradient in l1, {loss.name}, {options}",
+            partial(ClippedGradient, norm="l1", **options),
+            (),
+            at_weights,
+            loss,
+            SIGNS if loss is LOGISTIC else NUMBERS,
+        )
+        for loss, options in (
+            (LOGISTIC, {}),
+            (LOGISTIC, {"clip_norm": 0.7}),
+            (LOGISTIC, {"data_l1_norm": 2.5}),
+            (HUBER, {"data_l1_norm": 2.5}),
+        )
+    ]
+    cases += [
+        case_of_rows(
+            f"step of descent, {loss.name}", GradientStep, (0.7, 2e3), at_weights, loss, targets,
+            alpha=0.3, empty=lambda query, w: w - 0.7 * 0.3 * w,
         )
         for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS))
+    ]  # fmt: skip
+    cases += [
+        case_of_rows(
+            "gradient of classes" + (", consistent" if consistent else ""),
+            ClassGradient,
+            (0.7, 60.0, 3, consistent),
+            lambda query: [
+                (stretched(query), w)
+                for w in (
+                    np.zeros((3, 3)),
+                    *(1e3 * np.random.default_rng(k).standard_normal((3, 3)) for k in range(6)),
+                )
+            ],
+            LOGISTIC,
+            CLASSES,
+            d=2,
+        )
+        for consistent in (False, True)
     ]
-    for consistent in (False, True):
-        cases.append(
-            Case(
-                "gradient of classes" + (", consistent" if consistent else ""),
-                lambda size, consistent=consistent: ClassGradient(
-                    shape_of(LOGISTIC, size, 2), 0.7, 60.0, 3, consistent
-                ),
+    return cases
+
+
+def _cases_of_targets() -> list[Case]:
+    cases = [
+        # A target of 0 and one beyond the top.
+        case_of_rows("sum of targets", TargetSum, (), lambda query: [(1.5,), (3.0,)], POISSON,
+                     COUNTS, count=1),
+        case_of_rows("tails of targets", TargetTails, (3,),
+                     lambda query: [(0.0, 0.1, 1.0), (-0.9, 1e-6, 1.9)], HUBER, NUMBERS, count=1),
+        case_of_rows("sums of products", ProductSums, (BOUND,),
+                     lambda query: [(0.0, BOUND), (0.0, 1e-3), (5.0, 2.0)], SQUARED,
+                     (1.0, -1.0, 9.0, -9.0), d=2, count=6, intercept=0.0),
+    ]  # fmt: skip
+    for loss, targets in ((POISSON, COUNTS), (GAMMA, (1.0, 2.0))):
+        name = f"targets by size, {loss.name}"
+        cases.append(case_of_rows(name, TargetCounts, (6,), alone, loss, targets, count=1))
+        cases += [
+            case_of_rows(
+                f"relative gradient, {loss.name}, {columns} columns, to {longest}",
+                RelativeGradient,
+                (0.7, 60.0, columns, longest),
                 lambda query: [
-                    (stretched(query), w)
-                    for w in (
-                        np.zeros((3, 3)),
-                        *(1e3 * np.random.default_rng(k).standard_normal((3, 3)) for k in range(6)),
-                    )
+                    (transform[:, -query.dimension :], w, *units)
+                    for transform in (transform_of(query), stretched(query))
+                    for w in weights_of(4)
+                    for units in ((1e-3,), (1.0,), (30.0,), (1e-3, 1e-2), (1.0, 30.0))
                 ],
-                ball(2, CLASSES),
-                problem_of(LOGISTIC),
-                dict.fromkeys(RELATIONS, 0.99),
-                ALL,
+                loss,
+                targets,
+                # Two slopes that pull in opposite directions need a target of zero.
+                {"replace_one": 0.99 if loss is POISSON else 0.5, "add_or_remove_one": 0.99},
+                count=6,
             )
-        )
+            for columns, longest in ((4, 2.0), (4, math.inf), (2, math.inf))
+        ]
     cases += [
-        Case(
-            name,
-            lambda size, query=query: query(shape_of(LOGISTIC, size, 3)),
-            column_ranges,
-            ball(3, SIGNS),
-            problem_of(LOGISTIC),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
+        case_of_rows(
+            f"relative gradient of residuals in other units, {loss.name}",
+            RelativeGradient,
+            (0.7, 60.0, 4),
+            lambda query: [
+                (stretched(query), w, unit, size)
+                for w in weights_of(4)
+                for unit, size in ((1e-3, 1e-2), (1.0, 1e-3), (1.0, 1.0), (30.0, 30.0))
+            ],
+            loss,
+            NUMBERS,
+            count=6,
         )
-        for name, query in RANGES.items()
+        for loss in (HUBER, Loss("pinball", 0.9))
     ]
     cases += [
-        Case(
-            f"targets in bins, {norm}",
-            lambda size, norm=norm: TargetHistogram(shape_of(HUBER, size, 3), 6, norm),
-            lambda query: [(-1.0, 1.0), (0.9, 1.1), (1e-3, 8.0)],
-            ball(3, NUMBERS, count=1),
-            problem_of(HUBER),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
-        )
+        case_of_rows(f"targets in bins, {norm}", TargetHistogram, (6, norm),
+                     lambda query: [(-1.0, 1.0), (0.9, 1.1), (1e-3, 8.0)], HUBER, NUMBERS, count=1)
         for norm in ("l2", "l1")
-    ]
-    cases += [
-        Case(
-            name,
-            lambda size, kind=kind: kind(shape_of(PINBALL, size, 3)),
-            along_constant,
-            ball(3, NUMBERS, count=3),
-            problem_of(PINBALL),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
-        )
+    ]  # fmt: skip
+    return cases + [
+        case_of_rows(name, kind, (), along_constant, PINBALL, NUMBERS, count=3)
         for name, kind in ALONG_CONSTANT.items()
     ]
-    cases.append(
-        Case(
-            "tails of targets",
-            lambda size: TargetTails(shape_of(HUBER, size, 3), 3),
-            lambda query: [(0.0, 0.1, 1.0), (-0.9, 1e-6, 1.9)],
-            ball(3, NUMBERS, count=1),
-            problem_of(HUBER),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
-        )
-    )
-    cases.append(
-        Case(
-            "sums of products",
-            lambda size: ProductSums(shape_of(SQUARED, size, 2, intercept=0.0), BOUND),
-            lambda query: [(0.0, BOUND), (0.0, 1e-3), (5.0, 2.0)],
-            ball(2, (1.0, -1.0, 9.0, -9.0), count=6),
-            problem_of(SQUARED, intercept=0.0),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
-        )
-    )
+
+
+def _cases_of_points() -> list[Case]:
+    """Minimizers and iterates: means over the rows, whose number is public."""
+
+    def case_of_means(
+        name: str,
+        make: Callable[[int], Query],
+        loss: Loss,
+        targets: tuple[float, ...],
+        reached: float | dict[str, float] = 0.99,
+        points: Callable[[Query], list[tuple[Any, ...]]] = alone,
+    ) -> Case:
+        rows = ball(2, targets, count=4)
+        return Case(name, make, points, rows, mean_of(loss), both(reached), ALL)
+
+    def minimizer(size: int, name: str, loss: Loss) -> CertifiedMinimizer:
+        public = objective_shape(name, shape_of(loss, size, 2), 200.0)
+        return CertifiedMinimizer(public, 1e-2 if loss.smoothed else 1e-8)
+
     # A ridge beside which margins stay on the steep side of a hinge.
-    for name, loss, targets, replaced, removed in (
-        ("erm", Loss("huberized-hinge"), SIGNS, 0.99, 0.99),
-        ("erm", Loss("hinge"), SIGNS, 0.99, 0.99),
-        ("erm", LOGISTIC, SIGNS, 0.49, 0.49),
-        ("erm", HUBER, NUMBERS, 0.99, 0.99),
-        ("tilted", Loss("huberized-hinge"), SIGNS, 0.99, 0.7),
-        ("adversarial", Loss("huberized-hinge"), SIGNS, 0.95, 0.92),
-    ):
-
-        def minimizer(size: int, name: str = name, loss: Loss = loss) -> CertifiedMinimizer:
-            public = objective_shape(name, shape_of(loss, size, 2), 200.0)
-            tolerance = 1e-2 if loss.smoothed else 1e-8
-            return CertifiedMinimizer(public, tolerance)
-
-        cases.append(
-            Case(
-                f"minimizer, {name}, {loss.name}",
-                minimizer,
-                lambda query: [()],
-                ball(2, targets, count=4),
-                mean_of(loss),
-                {"replace_one": replaced, "add_or_remove_one": removed},
-                ALL,
-            )
+    cases = [
+        case_of_means(
+            f"minimizer, {name}, {loss.name}", partial(minimizer, name=name, loss=loss), loss,
+            targets, {"replace_one": replaced, "add_or_remove_one": removed},
         )
+        for name, loss, targets, replaced, removed in (
+            ("erm", HINGE, SIGNS, 0.99, 0.99),
+            ("erm", Loss("hinge"), SIGNS, 0.99, 0.99),
+            ("erm", LOGISTIC, SIGNS, 0.49, 0.49),
+            ("erm", HUBER, NUMBERS, 0.99, 0.99),
+            ("tilted", HINGE, SIGNS, 0.99, 0.7),
+            ("adversarial", HINGE, SIGNS, 0.95, 0.92),
+        )
+    ]  # fmt: skip
     cases.append(
-        Case(
+        case_of_means(
             "minimizer in other units",
             lambda size: MinimizerInUnits(ErmShape(shape_of(HUBER, size, 2), 200.0), 1e-6, 1e3),
-            lambda query: [(0.0, 1.0), (0.7, 0.05), (-0.3, 1e-3)],
-            ball(2, NUMBERS, count=4),
-            mean_of(HUBER),
-            dict.fromkeys(RELATIONS, 0.99),
-            ALL,
+            HUBER,
+            NUMBERS,
+            points=lambda query: [(0.0, 1.0), (0.7, 0.05), (-0.3, 1e-3)],
         )
     )
-    for alpha, iterations, step in ((0.0, 1, 0.1), (0.0, 4, 1e-3), (2.0, 4, 1e-3), (2.0, 30, 0.1)):
 
-        def iterate(
-            size: int, alpha: float = alpha, iterations: int = iterations, step: float = step
-        ) -> DescentIterate:
-            shape = shape_of(Loss("huberized-hinge"), size, 2)
-            return DescentIterate(shape, alpha, iterations, step)
+    def iterate(size: int, *given: Any) -> DescentIterate:
+        return DescentIterate(shape_of(HINGE, size, 2), *given)
 
+    for given in ((0.0, 1, 0.1), (0.0, 4, 1e-3), (2.0, 4, 1e-3), (2.0, 30, 0.1)):
+        alpha, iterations, step = given
         cases.append(
-            Case(
+            case_of_means(
                 f"descent, alpha {alpha}, {iterations} steps of {step}",
-                iterate,
-                lambda query: [()],
-                ball(2, SIGNS, count=4),
-                mean_of(Loss("huberized-hinge")),
-                dict.fromkeys(RELATIONS, 0.99 if iterations < 30 else 0.29),
-                ALL,
+                lambda size, given=given: iterate(size, *given),
+                HINGE,
+                SIGNS,
+                0.99 if iterations < 30 else 0.29,
             )
         )
+    return cases
+
+
+def _cases_of_losses() -> list[Case]:
     candidates = np.vstack([np.zeros(4), 3.0 * np.eye(4), -3.0 * np.eye(4)])
+    given = len(candidates), BOUND, 3.0
+    cases = []
     for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS)):
-        cases.append(
-            Case(
-                f"losses of candidates, {loss.name}",
-                lambda size, loss=loss: CandidateLosses(
-                    shape_of(loss, size, 3, alpha=0.3), len(candidates), BOUND, 3.0
-                ),
-                lambda query: [(candidates,)],
-                ball(3, targets),
-                problem_of(loss, alpha=0.3),
-                dict.fromkeys(RELATIONS, 0.99),
-                ALL,
-                lambda query, w: query.ridge * np.sum(w * w, axis=1),
-            )
-        )
-        cases.append(
-            Case(
+        cases += [
+            case_of_rows(
+                f"losses of candidates, {loss.name}", CandidateLosses, given,
+                lambda query: [(candidates,)], loss, targets, alpha=0.3,
+                empty=lambda query, w: query.ridge * np.sum(w * w, axis=1),
+            ),
+            case_of_rows(
                 f"losses themselves of candidates, {loss.name}",
-                lambda size, loss=loss: CandidateLosses(
-                    shape_of(loss, size, 3), len(candidates), BOUND, 3.0, norm="l2"
-                ),
-                lambda query: [(candidates,)],
-                ball(3, targets),
-                problem_of(loss),
-                dict.fromkeys(RELATIONS, 0.5),
-                ALL,
-            )
-        )
-        cases.append(
-            Case(
-                f"losses at steps, {loss.name}",
-                lambda size, loss=loss: LineSearchLosses(
-                    shape_of(loss, size, 3, alpha=1e-3), len(_STEPS), BOUND
-                ),
+                partial(CandidateLosses, norm="l2"), given,
+                lambda query: [(candidates,)], loss, targets, 0.5,
+            ),
+            case_of_rows(
+                f"losses at steps, {loss.name}", LineSearchLosses, (len(_STEPS), BOUND),
                 lambda query: (
                     [(-20.0 * axis, -axis, _STEPS, query_size(query)) for axis in np.eye(4)]
                     + [(w, np.array([0.6, 0.0, 0.8, 0.0]), _STEPS, 1) for w in weights_of(4)]
                 ),
-                ball(3, targets),
-                problem_of(loss),
-                dict.fromkeys(RELATIONS, 0.99),
-                ALL,
-                _ridge_alone,
-            )
-        )
+                loss, targets, alpha=1e-3, empty=_ridge_alone,
+            ),
+        ]  # fmt: skip
+    return cases
+
+
+def _cases_of_batches() -> list[Case]:
+    def batch(shape: ProblemShape, clip: float, differences: bool) -> BatchSum:
+        return BatchSum(shape, "fixed-size", shape.n_samples, clip, differences=differences)
+
+    def points(query: Any) -> list[tuple[Any, ...]]:
+        if not query.differences:
+            return [(w, ALL_ROWS) for w in weights_of(4)]
+        return [(w, ALL_ROWS, -w) for w in weights_of(4)]
+
+    cases = []
     for loss, differences, clip in itertools.product(
         (LOGISTIC, HUBER), (False, True), (0.7, math.inf)
     ):
-
-        def batch(
-            size: int, loss: Loss = loss, differences: bool = differences, clip: float = clip
-        ) -> BatchSum:
-            shape = shape_of(loss, size, 3)
-            return BatchSum(shape, "fixed-size", size, clip, differences=differences)
-
-        def points(query: Any, differences: bool = differences) -> list[tuple[Any, ...]]:
-            if not differences:
-                return [(w, ALL_ROWS) for w in weights_of(4)]
-            return [(w, ALL_ROWS, -w) for w in weights_of(4)]
-
         # The slope of the logistic loss has one sign, so that two differ by half as much.
         half = differences and clip == math.inf and loss is LOGISTIC
         cases.append(
-            Case(
+            case_of_rows(
                 f"batch, {loss.name}, differences {differences}, clip {clip}",
                 batch,
+                (clip, differences),
                 points,
-                ball(3, SIGNS if loss is LOGISTIC else NUMBERS),
-                problem_of(loss),
-                dict.fromkeys(RELATIONS, 0.49 if half else 0.99),
-                ("float64",),
+                loss,
+                SIGNS if loss is LOGISTIC else NUMBERS,
+                0.49 if half else 0.99,
+                storages=("float64",),
             )
         )
-    for relation in RELATIONS:
-        only = dict.fromkeys(RELATIONS, 0.0) | {relation: 0.99}
-        cases.append(
-            Case(
-                f"column sums for {relation}",
-                lambda size, relation=relation: ColumnSums(
-                    size, np.full(2, -1.0), np.full(2, 3.0), relation
-                ),
-                lambda query: [()],
-                [Record((a, b), 0.0) for a in (-1.0, 1.0, 3.0, 9.0, 1.7) for b in (-1.0, 3.0, 1.0)],
-                table_of,
-                only,
-            )
-        )
-    cases.append(
+    return cases
+
+
+def _cases_of_tables() -> list[Case]:
+    """Columns of tables, of rows and of rows that belong to persons."""
+    levels, nan = (-1.0, 1.0, 3.0), math.nan
+    pairs = [Record((a, b), 0.0) for a in (*levels, 9.0, 1.7) for b in levels]
+    cases = [
         Case(
-            "counts beyond places",
-            lambda size: _Counted(2, size),
+            f"{name} for {relation}",
+            lambda size, relation=relation: ColumnSums(
+                size, np.full(2, -1.0), np.full(2, 3.0), relation
+            ),
+            alone,
+            records,
+            rows,
+            dict.fromkeys(RELATIONS, 0.0) | {relation: 0.99},
+        )
+        for relation in RELATIONS
+        for name, records, rows in (
+            ("column sums", pairs, table_of),
+            ("column sums of groups", table_people(levels, 2), grouped_columns),
+        )
+    ]
+    places = [Record((a, b), 0.0) for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0, nan)]
+    cases += [
+        Case(
+            name,
+            lambda size: CountsBeyond(2),
             lambda query: [
                 (np.array([[-0.5, 0.5], [0.5, -0.5]]),),
                 (np.array([[0.5, 0.5], [-0.5, -0.5]]),),
             ],
-            [Record((a, b), 0.0) for a in (-1.0, 0.0, 1.0) for b in (-1.0, 0.0, 1.0, math.nan)],
-            table_of,
-            dict.fromkeys(RELATIONS, 1.0),
+            records,
+            rows,
+            both(reached),
         )
-    )
-    for norm in ("l1", "l2"):
-        for classes in (2, 4):
-            cases.append(
-                Case(
-                    f"classes, {classes} in {norm}",
-                    lambda size, norm=norm, classes=classes: ClassCounts(size, classes, norm),
-                    lambda query: [()],
-                    [Record((0.0,), float(label)) for label in range(classes)],
-                    lambda records, storage, size: np.array([int(r.y) for r in records]),
-                    dict.fromkeys(RELATIONS, 0.99),
-                )
-            )
-    cases.append(
+        for name, records, rows, reached in (
+            ("counts beyond places", places, table_of, 1.0),
+            ("counts of groups beyond places", table_people((-1.0, 0.0, 1.0, nan), 2),
+             grouped_columns, 0.99),
+        )
+    ]  # fmt: skip
+    values = [Record((v,), 0.0) for v in (-1.0, 0.0, 0.1, 0.5, 0.99, 1.0, 7.0)]
+    middle = Record((0.3,), 0.0)
+    cases += [
         Case(
-            "ranks",
-            lambda size: _Sized(5, size),
+            name,
+            lambda size: RankScores(5),
             lambda query: [(0, np.linspace(0.0, 1.0, 5), target) for target in (0, 1, 3)],
-            [Record((v,), 0.0) for v in (-1.0, 0.0, 0.1, 0.5, 0.99, 1.0, 7.0)],
-            table_of,
-            dict.fromkeys(RELATIONS, 1.0),
+            records,
+            rows,
+            both(reached),
             empty=lambda query, column, ends, target: np.full(len(ends), -float(target)),
-            others=(Record((0.3,), 0.0),) * 2,
+            others=(other,) * 2,
         )
-    )
+        for name, records, rows, reached, other in (
+            ("ranks", values, table_of, 1.0, middle),
+            ("ranks of groups", table_people((-1.0, 0.1, 0.99, 7.0), 1), grouped_columns, 0.99,
+             Person((middle,))),
+        )
+    ]  # fmt: skip
+    cases += [
+        Case(
+            f"classes, {classes} in {norm}",
+            lambda size, norm=norm, classes=classes: ClassCounts(size, classes, norm),
+            alone,
+            [Record((0.0,), float(label)) for label in range(classes)],
+            lambda records, storage, size: np.array([int(r.y) for r in records]),
+            both(0.99),
+        )
+        for norm in ("l1", "l2")
+        for classes in (2, 4)
+    ]
     cases.append(
         Case(
             "scores",
             lambda size: ScoreSum(size, "l2"),
             lambda query: [(lambda X, y: X[:, 0],)],
-            [Record((v,), 0.0) for v in (-1.0, 0.0, 0.5, 1.0, 7.0, math.nan)],
+            [Record((v,), 0.0) for v in (-1.0, 0.0, 0.5, 1.0, 7.0, nan)],
             lambda records, *rest: (table_of(records, *rest), np.zeros(len(records))),
-            dict.fromkeys(RELATIONS, 1.0),
+            both(1.0),
         )
     )
     return cases
-
-
-class _Sized(RankScores):
-    """With a number of rows, which this query has no use for."""
-
-    def __init__(self, candidates: int, size: int) -> None:
-        super().__init__(candidates)
-        self.n_samples = size
-
-
-class _Counted(CountsBeyond):
-    """With a number of rows, which this query has no use for."""
-
-    def __init__(self, n_columns: int, size: int) -> None:
-        super().__init__(n_columns)
-        self.n_samples = size
 
 
 def grouped_columns(people: list[Person], _storage: str, _size: int) -> GroupedColumns:
@@ -1130,48 +1039,4 @@ def table_people(values: tuple[float, ...], columns: int) -> list[Person]:
     return [*(Person((row,) * m) for row in rows for m in (1, 7)), *pairs]
 
 
-def table_cases() -> list[Case]:
-    """Columns of tables whose rows belong to persons."""
-    cases = []
-    for relation in RELATIONS:
-        cases.append(
-            Case(
-                f"column sums of groups for {relation}",
-                lambda size, relation=relation: ColumnSums(
-                    size, np.full(2, -1.0), np.full(2, 3.0), relation
-                ),
-                lambda query: [()],
-                table_people((-1.0, 1.0, 3.0), 2),
-                grouped_columns,
-                dict.fromkeys(RELATIONS, 0.0) | {relation: 0.99},
-            )
-        )
-    cases.append(
-        Case(
-            "counts of groups beyond places",
-            lambda size: _Counted(2, size),
-            lambda query: [
-                (np.array([[-0.5, 0.5], [0.5, -0.5]]),),
-                (np.array([[0.5, 0.5], [-0.5, -0.5]]),),
-            ],
-            table_people((-1.0, 0.0, 1.0, math.nan), 2),
-            grouped_columns,
-            dict.fromkeys(RELATIONS, 0.99),
-        )
-    )
-    cases.append(
-        Case(
-            "ranks of groups",
-            lambda size: _Sized(5, size),
-            lambda query: [(0, np.linspace(0.0, 1.0, 5), target) for target in (0, 1, 3)],
-            table_people((-1.0, 0.1, 0.99, 7.0), 1),
-            grouped_columns,
-            dict.fromkeys(RELATIONS, 0.99),
-            empty=lambda query, column, ends, target: np.full(len(ends), -float(target)),
-            others=(Person((Record((0.3,), 0.0),)),) * 2,
-        )
-    )
-    return cases
-
-
-CASES = [*_cases(), *group_cases(), *table_cases()]
+CASES = [*_cases(), *group_cases()]
