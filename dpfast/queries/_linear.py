@@ -97,8 +97,7 @@ def part_sums(problem: RowAccess, *, columns: Affine, squares: bool) -> Matrix:
         return sums
 
     # Of sparse rows a chunk has few entries beside the columns that it has sums of.
-    total: Matrix = add_up(problem.map_chunks(work, few=problem.sparse))
-    return total
+    return add_up(problem.map_chunks(work, few=problem.sparse))
 
 
 def column_counts(
@@ -130,8 +129,7 @@ def column_counts(
         count(kernel, first, last, slot, low, per_bin, shares(start, stop), counts)
         return counts
 
-    total: Matrix = add_up(problem.map_chunks(work, few=problem.sparse))
-    return total
+    return add_up(problem.map_chunks(work, few=problem.sparse))
 
 
 def _coded_column_counts(
@@ -226,8 +224,7 @@ def relative_weights(problem: RowAccess, shape: ProblemShape) -> Vector | float:
         return 1.0
     # Where a row counts as a part of a group its weight is that part of it, and a hair less.
     largest = shape.max_weight / (shape.max_rows_per_group or 1) * (1.0 - 16.0 * UNIT)
-    relative: Vector = np.minimum(1.0, problem.sample_weight / largest)
-    return relative
+    return np.minimum(1.0, problem.sample_weight / largest)
 
 
 def _part_sums(
@@ -337,8 +334,7 @@ def gram(problem: RowAccess, *, columns: Affine, largest: float) -> Matrix:
             blas.dsyrk(1.0, z.T, 1.0, total, lower=1, overwrite_c=1)
         return total.T
 
-    total: Matrix = add_up(problem.map_chunks(work))
-    return total
+    return add_up(problem.map_chunks(work))
 
 
 def _stored_gram(problem: RowAccess, columns: Affine) -> Matrix:
@@ -387,15 +383,13 @@ def gram_in(problem: RowAccess, *, transform: Matrix, radius: float) -> Matrix:
             blas.dsyrk(1.0, z.T, 1.0, total, lower=1, overwrite_c=1)
         return total.T
 
-    total: Matrix = add_up(problem.map_chunks(work))
-    return total
+    return add_up(problem.map_chunks(work))
 
 
 def shortening(squares: Vector, d: int, radius: float) -> Vector:
     """What shortens rows of `d` entries to `radius`, from their squared norms; rounded down."""
     norms = np.sqrt(squares) * (1.0 + (d + 8) * UNIT)
-    factors: Vector = radius / np.maximum(norms, radius)
-    return factors
+    return radius / np.maximum(norms, radius)
 
 
 def _pieces(
@@ -484,8 +478,7 @@ def _by_forms(kernel: Any, first: int, last: int, *, matrix: Matrix, error: floa
     """
     forms = np.empty(last - first)
     _kernels.quadratic_forms(kernel, first, last, matrix, forms)
-    found: Vector = np.sqrt(np.maximum(forms, 0.0) + error) * (1.0 + 4.0 * UNIT)
-    return found
+    return np.sqrt(np.maximum(forms, 0.0) + error) * (1.0 + 4.0 * UNIT)
 
 
 def scaled(shape: ProblemShape, transform: Matrix) -> Affine | None:
@@ -549,8 +542,7 @@ def upper_lengths(z: Matrix, dim: int, reach: float) -> Vector:
 def _upper(squares: Vector, dim: int, reach: float) -> Vector:
     """The same from computed ``‖z_i‖²``."""
     grow = (dim + 8) * UNIT
-    bounds: Vector = (np.sqrt(squares) + grow * reach) * (1.0 + grow)
-    return bounds
+    return (np.sqrt(squares) + grow * reach) * (1.0 + grow)
 
 
 def _in_float32(transform: Matrix, more: float) -> Callable[[Any, int, int], Vector]:

@@ -134,8 +134,7 @@ class LongRows(Query):
         center, factor = point
         unit = factor / math.sqrt(max(1, int(np.count_nonzero(factor))))
         work = partial(_long, columns=Affine(unit, -center * unit, _LONG))
-        count: Vector = _sum_over_blocks(prepared, work)
-        return count
+        return _sum_over_blocks(prepared, work)
 
 
 def _long(problem: RowAccess, columns: Affine) -> Vector:

@@ -363,8 +363,7 @@ class CoordinateGradient(InCoordinates):
         w, *corner = point
         if corner:
             view = view.with_loss(self.shape.loss.zoomed(*corner))
-        gradient: Vector = transform.T @ view.clipped_gradient(w, self.clip_norm)[0]
-        return gradient
+        return transform.T @ view.clipped_gradient(w, self.clip_norm)[0]
 
 
 class RelativeGradient(CoordinateGradient):
@@ -507,8 +506,7 @@ def multinomial_gradient(problem: RowAccess, w: Matrix, clip_norm: float = math.
         _kernels.multinomial_gradient(kernel, first, last, labels[start:stop], w, clip_norm, out)
         return out
 
-    total: Matrix = add_up(problem.map_chunks(work))
-    return total
+    return add_up(problem.map_chunks(work))
 
 
 def column_transform(shape: ProblemShape, center: Vector, scale: Vector) -> Matrix:
@@ -525,8 +523,7 @@ def column_transform(shape: ProblemShape, center: Vector, scale: Vector) -> Matr
 def triangle_of(matrix: Matrix) -> Vector:
     """The upper triangle of a symmetric matrix, row by row, its diagonal times ``√½``."""
     upper = np.triu_indices(len(matrix))
-    triangle: Vector = matrix[upper] * _factors(upper)
-    return triangle
+    return matrix[upper] * _factors(upper)
 
 
 def symmetric(triangle: Vector, d: int) -> Matrix:
@@ -637,6 +634,6 @@ def _measured(
     return z, upper_lengths(z, len(transform), reach)
 
 
-def _sum_over_blocks(rows: RowSums, work: Callable[[RowAccess], Matrix]) -> Any:
+def _sum_over_blocks(rows: RowSums, work: Callable[[RowAccess], Matrix]) -> Matrix:
     """Sum of `work` over blocks of rows."""
     return add_up(rows.map_blocks(work))

@@ -110,8 +110,7 @@ def sizes_of(loss: Loss) -> Vector:
     """Sizes that slopes are told apart by, from the largest scale down."""
     _, largest = scales(loss)
     steps = math.ceil(2.0 * math.log2(largest / _LEAST_SCALE))
-    ladder: Vector = largest * 2.0 ** (-0.5 * np.arange(steps + 1.0))
-    return ladder
+    return largest * 2.0 ** (-0.5 * np.arange(steps + 1.0))
 
 
 def target_ladder(loss: Loss) -> Vector:
@@ -119,8 +118,7 @@ def target_ladder(loss: Loss) -> Vector:
     low, high = loss.target_range
     octaves = math.log2(high / low) if low > 0.0 else 0.0
     steps = math.ceil(2.0 * min(64.0, max(_OCTAVES, octaves)))
-    ladder: Vector = high * 2.0 ** (-0.5 * np.arange(steps + 1.0))
-    return ladder
+    return high * 2.0 ** (-0.5 * np.arange(steps + 1.0))
 
 
 @dataclass(frozen=True)
@@ -147,8 +145,7 @@ class Records:
 
     @property
     def margin(self) -> Vector:
-        margin: Vector = self.z[:, -1]
-        return margin
+        return self.z[:, -1]
 
 
 class _Weighted(InCoordinates):
@@ -251,8 +248,7 @@ class _Weighted(InCoordinates):
     def _bend(self, rows: Records) -> Vector:
         """``κ_i h_i²``."""
         squares = _squares(rows.z[:, self.shape.dim : -1])
-        bend: Vector = largest_curvature(self.shape.loss, rows.margin) * np.maximum(squares, 1.0)
-        return bend
+        return largest_curvature(self.shape.loss, rows.margin) * np.maximum(squares, 1.0)
 
     def _scores(self, rows: Records, scale: float) -> Vector:
         """``c_i ω_i ψ_i``."""
@@ -283,8 +279,7 @@ class WeightedScores(_Weighted):
 
     def contribution(self, rows: Records, scale: float) -> Vector:
         """The scores of some records."""
-        total: Vector = self._scores(rows, scale) @ rows.z[:, : self.shape.dim]
-        return total
+        return self._scores(rows, scale) @ rows.z[:, : self.shape.dim]
 
 
 class WeightedCurvature(_Weighted):
@@ -477,8 +472,7 @@ class RowLengths(_Counts):
 
     def sizes(self, rows: Records) -> Vector:
         """Of rows; targets are not looked at."""
-        lengths: Vector = np.sqrt(_squares(rows.z[:, : self.shape.dim]) / self.shape.dim)
-        return lengths
+        return np.sqrt(_squares(rows.z[:, : self.shape.dim]) / self.shape.dim)
 
 
 def stack_limit(shape: ProblemShape) -> float:
@@ -533,8 +527,7 @@ def steepest_curvature(loss: Loss) -> float:
 
 def _inside(loss: Loss, margin: Vector) -> Vector:
     """Margins of means no higher than the highest target, and not so low that curvatures vanish."""
-    inside: Vector = np.clip(margin, -600.0, float(loss.width or 0.0))
-    return inside
+    return np.clip(margin, -600.0, float(loss.width or 0.0))
 
 
 def _log_link_slopes(loss: Loss, rows: Records) -> Vector:
@@ -572,8 +565,7 @@ def _lowered(weights: Vector, bounds: Vector, first: Indices | None, most: float
         return weights
     total = np.add.reduceat(weights * bounds, first)
     sizes = np.diff(np.append(first, len(weights)))
-    lowered: Vector = weights * np.repeat(most / np.maximum(total, most), sizes)
-    return lowered
+    return weights * np.repeat(most / np.maximum(total, most), sizes)
 
 
 def _summed(
@@ -592,8 +584,7 @@ def _summed(
             yield query.contribution(records, scale)
             start += len(z)
 
-    total: Vector | Matrix = add_up(parts())
-    return total
+    return add_up(parts())
 
 
 def _summed_by_group(
@@ -610,8 +601,7 @@ def _summed_by_group(
         records = Records(block @ stack, problem.target[rows], weights, whole, first)
         return query.contribution(records, scale)
 
-    total: Vector | Matrix = add_up(problem.map_group_rows(work))
-    return total
+    return add_up(problem.map_group_rows(work))
 
 
 def _gram(z: Matrix, factors: Vector) -> Matrix:

@@ -96,8 +96,7 @@ class ProductSums(Query):
         sums = partial(
             _sums, center=center, half=half, bound=self.target_bound, factor=self.target_factor
         )
-        total: Vector = add_up(prepared.map_blocks(sums))
-        return total
+        return add_up(prepared.map_blocks(sums))
 
 
 def _scaled(target: Vector, center: float, half: float, bound: float) -> Vector:

@@ -326,8 +326,7 @@ class Estimate:
 
     def deviation(self) -> Vector:
         """Of the mean's noise."""
-        found: Vector = 1.0 / np.sqrt(self.precision)
-        return found
+        return 1.0 / np.sqrt(self.precision)
 
 
 def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) -> Columns:
@@ -446,8 +445,7 @@ def _rareness(
 
 def _mostly_zero(below: Vector, center: Vector) -> NDArray[np.bool_]:
     """Which columns reach as far below their centers, on average, as if most entries were 0."""
-    found: NDArray[np.bool_] = (below > _ZEROS * center) & (below < _MOST_ZEROS * center)
-    return found
+    return (below > _ZEROS * center) & (below < _MOST_ZEROS * center)
 
 
 def spread_of(binary: NDArray[np.bool_], height: float) -> Vector:
@@ -578,8 +576,7 @@ def _whitening(moments: Matrix, deviation: float) -> Matrix:
     less = np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
     shrunk = 1.0 + np.sign(away) * np.minimum(less, np.abs(_without_noise(away, deviation)))
     shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
-    found: Matrix = vectors / np.sqrt(shrunk)
-    return found
+    return vectors / np.sqrt(shrunk)
 
 
 def _without_noise(eigenvalues: Vector, deviation: float) -> Vector:

@@ -77,8 +77,7 @@ class SizeLaw(NamedTuple):
     def alike(self, powers: Vector) -> Vector:
         """Expected ``min(1, γ r / l)``, γ² the mean size, if l is r times the size to a power."""
         least = math.sqrt(self.mean) / self.sizes ** powers[:, None]
-        found: Vector = np.minimum(1.0, least) @ self.shares
-        return found
+        return np.minimum(1.0, least) @ self.shares
 
     def counted(self) -> tuple[float, float]:
         """The size from which on groups are large, and what groups count on average.

@@ -245,8 +245,7 @@ def curvature(loss: Loss, mean: float | Vector) -> Vector:
     """Of the loss where it is least, for targets of this mean: a slope over a relative residual."""
     # The mean of a rounded law may lie a rounding beyond the targets, where the loss is linear.
     means = np.clip(np.atleast_1d(np.asarray(mean, dtype=np.float64)), *loss.target_range)
-    found: Vector = loss(np.log(means), means)[2]
-    return found
+    return loss(np.log(means), means)[2]
 
 
 @dataclass(frozen=True)

@@ -57,8 +57,7 @@ def mean_bends(loss: Loss, v: Vector, free: int, cut: float, consistent: bool) -
     bends = np.maximum(bends, _LEAST * loss.smoothness)
     usual, tilted, along = (float(np.mean(bends * _NODES**power)) for power in range(3))
     more = np.array([[along - usual, tilted], [tilted, 0.0]]) / (1.0 + _EVEN)
-    found: Matrix = usual * np.eye(len(v)) + frame @ more @ frame.T
-    return found
+    return usual * np.eye(len(v)) + frame @ more @ frame.T
 
 
 def _bends(loss: Loss, margins: Vector, cut: float, consistent: bool) -> Vector:
@@ -69,8 +68,7 @@ def _bends(loss: Loss, margins: Vector, cut: float, consistent: bool) -> Vector:
         sizes = np.abs(slopes) / loss.lipschitz
         if consistent:
             sizes = np.maximum(sizes, 1.0 - sizes)
-        found: Vector = bends * np.minimum(1.0, cut / np.maximum(sizes, 1e-100))
-        return found
+        return bends * np.minimum(1.0, cut / np.maximum(sizes, 1e-100))
 
     if loss.kind == "regression":
         return np.full_like(margins, cut_bends(_RESIDUAL * _NODES, 0.0).mean())

@@ -150,5 +150,4 @@ def _bias(cuts: Vector, edges: Vector, sides: Matrix, middle: float, noise: Matr
     deviation = np.sqrt((over.mean(axis=1) @ weight) ** 2 @ np.square(noise).sum(axis=0))
     bias = np.maximum(0.0, bias - deviation / np.clip(inside, _LEAST_INSIDE, 1.0))
     # It may change its sign on the way out, and is not gone where it does.
-    found: Vector = np.maximum.accumulate(bias[::-1])[::-1]
-    return found
+    return np.maximum.accumulate(bias[::-1])[::-1]

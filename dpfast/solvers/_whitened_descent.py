@@ -563,8 +563,7 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
         squares += (paces[k] * effect) ** 2
         after, later = (1.0 - paces[k] * pull) * effect, after
     noise = settings.gradient.stddev / n_samples / settings.curvature
-    deviations: Vector = noise * np.sqrt(squares)
-    return deviations
+    return noise * np.sqrt(squares)
 
 
 def noise_of_weights(

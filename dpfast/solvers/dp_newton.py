@@ -306,8 +306,7 @@ def width_ratio(shape: ProblemShape, clip: float, mu: float, share: float) -> fl
     if scaled(shape.loss):
         spread = (_LONG_TAIL if shape.loss.log_link else _RESIDUAL) ** 2
     noise = shape.dim * clip**2 / (share * shape.n_samples * mu**2)
-    ratio: float = math.sqrt(1.0 + 1.4 * noise / spread)
-    return ratio
+    return math.sqrt(1.0 + 1.4 * noise / spread)
 
 
 def rows_for_coverage(shape: ProblemShape, mu: float) -> float:

@@ -366,8 +366,7 @@ def _white(coordinates: Coordinates, settings: RefitSettings) -> Matrix:
     moments = (now * np.eye(len(moments)) + earlier * moments) / (now + earlier)
     # The change is triangular, so that the constant coordinate, which is the last, stays as it is.
     upper = np.linalg.cholesky(moments[::-1, ::-1])[::-1, ::-1]
-    found: Matrix = transform @ np.linalg.inv(upper).T
-    return found
+    return transform @ np.linalg.inv(upper).T
 
 
 def _believed(prior: Coefficients, transform: Matrix, free: int) -> _Belief:
