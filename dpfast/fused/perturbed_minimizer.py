@@ -47,8 +47,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
 from dpfast.losses import Loss
 from dpfast.mechanisms import Access, Gaussian, L2Laplace
@@ -60,7 +61,6 @@ from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.sums import RowSums
 
-Vector = NDArray[np.float64]
 LinearEvent = ObjectivePerturbationEvent | L2LaplaceObjectiveEvent
 
 NOISES = ("gaussian", "l2-laplace")

@@ -19,12 +19,11 @@ from scipy.linalg import blas
 from scipy.sparse import csr_array
 
 from dpfast import _kernels
+from dpfast._typing import Matrix, Vector
 from dpfast.chunks import add_up, finish
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Entrywise = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 # Entries and rows of a piece: its copies stay in cache, and products of matrices want some hundred

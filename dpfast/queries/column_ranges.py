@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries._linear import Affine, column_counts, shortened
 from dpfast.queries.coordinates import _sum_over_blocks, _unit
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
-
-Vector = NDArray[np.float64]
 
 # Bins have a finite number per unit.
 _NARROWEST = 1e-300

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast._typing import Matrix, Vector
 from dpfast.chunks import add_up
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
@@ -39,9 +40,6 @@ from dpfast.queries._linear import (
 from dpfast.queries.columns import SHARES
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, check_consistent, single_rows
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
 # Of the reach of a transform that was brought to the limit: so far it may be beyond.

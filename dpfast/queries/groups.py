@@ -11,17 +11,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.groups import GroupClip
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries.coordinates import InCoordinates, coordinates_of, reach_of
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape
 from dpfast.sums import RowSums, check_consistent
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 #: A group's slopes add up to at most this times the bound of its gradient, by which rounding
 #: errors are bounded.  Rows that cancel each other are all that it cuts.

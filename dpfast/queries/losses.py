@@ -6,15 +6,12 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowSums
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 class CandidateLosses(Query):

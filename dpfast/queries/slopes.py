@@ -7,15 +7,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries._linear import relative_weights
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
-
-Vector = NDArray[np.float64]
 
 # Width of a corner: on a line of no width 0/0 would be no slope.
 _LEAST = 1e-300

@@ -7,14 +7,12 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
-
-Vector = NDArray[np.float64]
 
 
 class _Counts(Query):

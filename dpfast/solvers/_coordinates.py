@@ -32,6 +32,7 @@ from scipy.linalg import null_space
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import ColumnParts, bounded, symmetric
@@ -39,9 +40,6 @@ from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _column_ranges
 from dpfast.solvers._column_ranges import ColumnRanges
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
 # Mean squares of a normal column over the square of its mean absolute value.

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_flag, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.fused import LastIterate
@@ -38,8 +39,6 @@ from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, chec
 from dpfast.solvers._gradient_choice import Choice, Schedule
 from dpfast.solvers._noisy_gradient import POWER, NoisyGradient
 from dpfast.theory import kuru2020 as theory
-
-Vector = NDArray[np.float64]
 
 # What the pages of all of them say.
 _FAMILY = (__doc__ or "").partition("\n\n")[2]

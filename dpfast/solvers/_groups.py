@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import records_apart
@@ -31,8 +31,6 @@ from dpfast.queries import GroupGradient, GroupSizes
 from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers._shares import Release
-
-Vector = NDArray[np.float64]
 
 _SIZES = "sizes of groups"
 #: Share of the budget, in units of mu², that the counts take.

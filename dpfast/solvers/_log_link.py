@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
@@ -32,9 +32,6 @@ from dpfast.queries import RelativeGradient, TargetCounts, TargetSum, bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers._shares import Release
 from dpfast.solvers._target_law import TargetLaw, highest
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _COUNTS, _MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercept and length"
 # Octaves below the highest target that are told apart, at least.

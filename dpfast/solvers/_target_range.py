@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_integer
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -28,9 +28,6 @@ from dpfast.queries import TargetHistogram
 from dpfast.shape import ProblemShape
 from dpfast.solvers._range_laws import SEEN, Search, ends, normal_laws, place, rows_told
 from dpfast.solvers._shares import Release, pure_releases
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _RANGE = "range of the targets"
 ROUNDS, PURE_ROUNDS, _BINS = 5, 3, 33

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
@@ -36,9 +36,6 @@ from dpfast.solvers._quantile_level import QuantileLevel
 from dpfast.solvers._target_range import Place, TargetRange
 from dpfast.solvers._target_tails import Tails
 from dpfast.solvers._whitened_rules import is_mean
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
 # slopes that are clipped, at half the largest and less, do not follow the weights.

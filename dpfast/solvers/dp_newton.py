@@ -75,8 +75,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -101,8 +101,6 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _estimation, _estimation_coordinates, _groups, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._shares import Release, releases
-
-Vector = NDArray[np.float64]
 
 NAME = "dp-newton"
 

@@ -50,8 +50,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_flag, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -115,9 +115,6 @@ from dpfast.solvers._whitened_rules import (
     tells_squares,
     weight_of_counts,
 )
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 NAME = "dp-whitened-gd"
 

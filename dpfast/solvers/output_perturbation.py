@@ -26,8 +26,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
@@ -45,8 +46,6 @@ from dpfast.solvers._ridge import Task, settle_alpha
 from dpfast.solvers._target_range import FARTHEST, TargetRange
 from dpfast.solvers.papers import _rules
 from dpfast.theory import lowy2021, zhang2017
-
-Vector = NDArray[np.float64]
 
 NAME = "output-perturbation"
 
