@@ -342,10 +342,6 @@ def check_shape(shape: Any, name: str) -> None:
         Public shape of a problem or of an objective.
     name : str
         Of the solver, for messages.
-
-    Raises
-    ------
-    TypeError, ValueError
     """
     if isinstance(shape, ProblemShape):
         reason = refusal(shape.loss)

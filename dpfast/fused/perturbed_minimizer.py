@@ -172,12 +172,7 @@ class PerturbedMinimizer(Access[Vector]):
         return (self.linear, self.output.event(_OUTPUT)) * count
 
     def check(self, *point: Any) -> None:
-        """Refuse units that the proof does not cover.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse units that the proof does not cover."""
         if self.farthest is None and not point:
             return
         if self.farthest is None or len(point) != 2:

@@ -105,12 +105,7 @@ class SampledGradient(Access[Vector]):
 
 
 def check_sample(shape: ProblemShape, batch: int, neighboring_relation: str) -> None:
-    """Refuse samples that have no amplification here.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Refuse samples that have no amplification here."""
     check_integer("batch", batch, low=1, high=shape.n_samples)
     if not neighboring_relation.startswith("replace_one"):
         raise ValueError(

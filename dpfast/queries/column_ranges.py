@@ -53,12 +53,7 @@ class ColumnHistogram(Query):
         return _unit(self.shape) * 3.0 * math.sqrt(len(self.columns))
 
     def check_point(self, *point: Any) -> None:
-        """Refuse bins without a width.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse bins without a width."""
         super().check_point(*point)
         low, high = point
         if not np.all(high - low > _NARROWEST):
@@ -113,12 +108,7 @@ class LongRows(Query):
         return self.farthest / (self.shape.data_norm + float(np.linalg.norm(center)))
 
     def check_point(self, *point: Any) -> None:
-        """Refuse factors that rounding is not charged for.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse factors that rounding is not charged for."""
         super().check_point(*point)
         center, factor = point
         largest = self.largest_factor(center)

@@ -180,12 +180,7 @@ class RankScores(Query):
         return 0.0
 
     def check_point(self, *point: Any) -> None:
-        """Refuse ends that are not in order: a search among others depends on other rows.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse ends that are not in order: a search among others depends on other rows."""
         super().check_point(*point)
         _, ends, target = point
         if not np.all(ends[1:] >= ends[:-1]):

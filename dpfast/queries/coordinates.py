@@ -113,12 +113,7 @@ class ColumnParts(Query):
         return above, below, squares / self.weight, counts / self.label_weight
 
     def check_point(self, *point: Any) -> None:
-        """Refuse a scale that takes rows beyond floating point.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse a scale that takes rows beyond floating point."""
         super().check_point(*point)
         center, scale = point
         least, farthest = float(np.min(scale)), self.shape.data_norm + float(np.max(np.abs(center)))
@@ -182,12 +177,7 @@ class InCoordinates(Query):
         self.shape, self.limit = shape, limit
 
     def check(self, *fixed: Any) -> None:
-        """Refuse transforms beyond the limit.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse transforms beyond the limit."""
         (transform,) = fixed
         reach = reach_of(self.shape, transform)
         if not reach <= self.limit * _HAIR:
@@ -331,12 +321,7 @@ class CoordinateGradient(InCoordinates):
         return rows.clipped_by_lengths(lengths, consistent=self.consistent), transform
 
     def check_point(self, *point: Any) -> None:
-        """Refuse units with which products would leave the range of float64.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse units with which products would leave the range of float64."""
         super().check_point(*point)
         names, units = self._units(), point[1:]
         if len(units) > len(names):

@@ -184,12 +184,7 @@ class _Weighted(InCoordinates):
         return self._single * (_added(self.shape) + _moved(self.shape) * self.limit)
 
     def check_point(self, *point: Any) -> None:
-        """Refuse scales and parts that the bounds are not stated for.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse scales and parts that the bounds are not stated for."""
         super().check_point(*point)
         if len(point) == self.fixed:
             return  # the stack alone

@@ -159,12 +159,7 @@ class GradientStep(Query):
         return self.step * self.shape.gradient_error(self.radius) + of_step + self.slack
 
     def check(self, *fixed: Any) -> None:
-        """Refuse weights beyond the radius.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse weights beyond the radius."""
         norm = float(np.linalg.norm(fixed[0]))
         if not norm <= self.radius * (1.0 + 2.0**-40):
             raise ValueError(

@@ -132,12 +132,7 @@ class GroupGradient(InCoordinates):
         return problem, transform, reach_of(self.shape, transform)
 
     def check_point(self, *point: Any) -> None:
-        """Refuse bounds with which products would leave the range of float64.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse bounds with which products would leave the range of float64."""
         super().check_point(*point)
         bounds, correlation = (*point[1:4], *point[5:]), point[4:5]
         in_range = all(1e-100 <= bound <= 1e100 for bound in bounds)

@@ -149,12 +149,7 @@ class CertifiedMinimizer(Query):
 
 
 def check_units(shape: ProblemShape, farthest: float, center: float, half: float) -> None:
-    """Refuse units without a width, and a center that is too far away, or that no constant tells.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse units without a width, and a center that is too far away, or that no constant tells."""
     if not (0.0 < half < math.inf and abs(center) <= farthest * half):
         raise ValueError(
             f"half must be positive and center at most {farthest:g} times it; got {half} and "
@@ -251,12 +246,7 @@ class MinimizerInUnits(CertifiedMinimizer):
         return 2.0**-50 * (moved + (self.bound or 0.0))
 
     def check_point(self, *point: Any) -> None:
-        """Refuse units without a width, and a center that is too far away.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse units without a width, and a center that is too far away."""
         super().check_point(*point)
         check_units(self.shape.problem, self.farthest, *point)
 
@@ -451,12 +441,7 @@ def certified_minimizer(
 
 
 def check_certifiable(shape: Any) -> None:
-    """Refuse objectives without a bound of their minimizers' distance, or without a certificate.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse objectives without a bound of their minimizers' distance, or without a certificate."""
     if shape.lacks is not None:
         raise ValueError(f"loss must be {shape.lacks}; got {shape.problem.loss.name!r}.")
     if shape.certificate is None:

@@ -76,12 +76,7 @@ class ProductSums(Query):
         return 1.01 * UNIT * additions * self.shape.n_samples * self._single
 
     def check_point(self, *point: Any) -> None:
-        """Refuse ranges in which some targets have no place.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse ranges in which some targets have no place."""
         super().check_point(*point)
         center, half = point
         if not (abs(center) <= self.largest_argument and 1e-100 <= half <= 1e100):

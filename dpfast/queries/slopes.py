@@ -43,12 +43,7 @@ class _AlongConstant(Query):
         return 1.0 if self.shape.several_rows else self.shape.record_weight
 
     def check_point(self, *point: Any) -> None:
-        """Refuse a size, or a number of rows, that is none.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse a size, or a number of rows, that is none."""
         super().check_point(*point)
         _, size, rows = point
         if not (1e-100 <= size <= 1e100 and 1.0 <= rows < math.inf):

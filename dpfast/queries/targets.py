@@ -117,12 +117,7 @@ class TargetSum(Query):
         return 1.01 * UNIT * (self.shape.most_rows + 8.0) * n * self.shape.max_weight
 
     def check_point(self, *point: Any) -> None:
-        """Refuse a top that is no target.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse a top that is no target."""
         super().check_point(*point)
         if not 0.0 < point[0] < math.inf:
             raise ValueError(f"top must be positive; got {point[0]}. Nothing was spent.")
@@ -159,12 +154,7 @@ class TargetHistogram(_Counts):
         self.by_group = shape.several_rows
 
     def check_point(self, *point: Any) -> None:
-        """Refuse bins without a width.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse bins without a width."""
         super().check_point(*point)
         low, high = point
         if not (low < high and math.isfinite(high - low)):
@@ -200,12 +190,7 @@ class TargetTails(_Counts):
         self.steps = steps
 
     def check_point(self, *point: Any) -> None:
-        """Refuse distances that do not grow, and a place that is none.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse distances that do not grow, and a place that is none."""
         super().check_point(*point)
         place, least, greatest = point
         if not (math.isfinite(place) and 0.0 < least < greatest < math.inf):

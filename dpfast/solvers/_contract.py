@@ -294,12 +294,7 @@ def check_alpha(alpha: float | str | None, shape: ProblemShape) -> float | None:
 
 
 def check_supported(solver: Solver[Any], budget: Budget, neighboring_relation: str) -> None:
-    """Refuse a budget or a neighboring relation that a solver cannot serve.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a budget or a neighboring relation that a solver cannot serve."""
     if budget.kind not in solver.budgets:
         raise ValueError(
             f"budget must be one of {', '.join(_WRITTEN[kind] for kind in solver.budgets)} "
@@ -316,12 +311,7 @@ def check_supported(solver: Solver[Any], budget: Budget, neighboring_relation: s
 def check_shape(
     name: str, shape: ProblemShape, lacking: str | None, most: float = math.inf, remedy: str = ""
 ) -> None:
-    """Refuse a loss that is `lacking` something for a solver, and more weights than it takes.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a loss that is `lacking` something for a solver, and more weights than it takes."""
     if lacking is not None:
         raise ValueError(f"loss must be {lacking}, for {name}; got {shape.loss.name!r}.")
     if shape.dim > most:
