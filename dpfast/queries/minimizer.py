@@ -149,7 +149,7 @@ class CertifiedMinimizer(Query):
 
 
 def check_units(shape: ProblemShape, farthest: float, center: float, half: float) -> None:
-    """Refuse units without a width, and a center that is too far away, or that no constant tells."""
+    """Refuse units without a width, a center too far away, and one that no constant tells."""
     if not (0.0 < half < math.inf and abs(center) <= farthest * half):
         raise ValueError(
             f"half must be positive and center at most {farthest:g} times it; got {half} and "
