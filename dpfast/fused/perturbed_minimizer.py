@@ -213,17 +213,7 @@ class PerturbedMinimizer(Access[Vector]):
 def linear_event(
     shape: ProblemShape, neighboring_relation: str, noise: str, ridge: float, scale: float
 ) -> LinearEvent:
-    """Return what the exact minimizer is charged as.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-        Its ridge is not used.
-    neighboring_relation, noise, scale
-        As for :class:`PerturbedMinimizer`.
-    ridge : float
-        ``Λ``, of the sum.
-    """
+    """Return what the exact minimizer is charged as, with the ridge ``Λ`` of the sum."""
     settings: dict[str, Any] = {
         "lipschitz": shape.lipschitz * ROUND_UP,
         "smoothness": shape.smoothness * ROUND_UP,

@@ -120,16 +120,6 @@ def random_subset(rng: SecureGenerator, n: int, size: int) -> NDArray[np.int64]:
 
     The first `size` different values of uniform draws are a uniform subset, by symmetry; words that
     would favor some values are dropped.  Of a large subset the complement is drawn.
-
-    Parameters
-    ----------
-    rng : SecureGenerator
-    n, size : int
-
-    Returns
-    -------
-    ndarray of shape (size,), dtype int64
-        Sorted.
     """
     drawn = min(size, n - size)
     limit = 2**64 - 2**64 % n

@@ -73,17 +73,7 @@ def part_sums(problem: RowAccess, *, columns: Affine, squares: bool) -> Matrix:
     """Sums over the rows, entry by entry: of ``f_i z_i⁺``, ``f_i z_i⁻`` and ``f_i² z_i²``.
 
     ``f_i <= 1`` shortens a row to the radius.  Where a record is a group, its rows' mean counts.
-
-    Parameters
-    ----------
-    problem : RowAccess
-    columns : Affine
-    squares : bool
-        Whether the last of the three is asked for.
-
-    Returns
-    -------
-    ndarray of shape (2 or 3, n_features)
+    Without `squares` there are the first two.
     """
     of_chunk = _part_sums
     if problem.sparse and not _by_stored_entries(problem, columns):
@@ -105,17 +95,6 @@ def column_counts(
     """How many rows have their entry of a column in each of so many bins from `low` to `high`.
 
     The outer bins also count what lies beyond.  Where a record is a group, its rows' mean counts.
-
-    Parameters
-    ----------
-    problem : RowAccess
-    columns : ndarray of shape (m,)
-    low, high : ndarray of shape (m,)
-    bins : int
-
-    Returns
-    -------
-    ndarray of shape (m, bins)
     """
     slot = np.full(problem.shape.n_features, -1, dtype=np.intp)
     slot[columns] = np.arange(len(columns))
@@ -427,17 +406,6 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     arithmetic that is used.  Where a record is a group, it is float64, and products are alike: else
     their last bits depend on where a row is, which another group's id and number of rows decide.
     Any R with ``RᵀR = W Wᵀ`` does as well as ``Wᵀ``, and its columns are as long as W's rows.
-
-    Parameters
-    ----------
-    problem : RowAccess
-    transform : ndarray of shape (dim, k)
-        ``W``.
-    reach, least : float
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
     """
     dim = problem.shape.dim
     of_forms = (3 * dim + 16) * UNIT * reach**2

@@ -467,19 +467,10 @@ class ClassGradient(CoordinateGradient):
 
 
 def multinomial_gradient(problem: RowAccess, w: Matrix, clip_norm: float = math.inf) -> Matrix:
-    """Sum of the rows' gradients, in one read of X; **not private**.
+    """Sum of the rows' gradients at w, of shape (K, dim), in one read of X; **not private**.
 
-    Parameters
-    ----------
-    problem : Problem
-        With labels; rows are clipped by the lengths that
-        :meth:`dpfast.Problem.clipped_by_lengths` was given, and not at all without these.
-    w : ndarray of shape (K, dim)
-    clip_norm : float, default=inf
-
-    Returns
-    -------
-    ndarray of shape (K, dim)
+    Rows are clipped by the lengths that :meth:`dpfast.Problem.clipped_by_lengths` was given, and
+    not at all without these.
     """
     w = np.ascontiguousarray(w)
     labels = problem.labels

@@ -397,20 +397,7 @@ def certified_minimizer(
 ) -> OptimizeResult:
     """Minimize to a certificate of `tolerance`, with the optimizer `first` and then with others.
 
-    Parameters
-    ----------
-    objective : Objective
-    tolerance : float
-        For µ times the distance to the minimizer.
-    first : str or callable
-        As for :class:`CertifiedMinimizer`.
-    **options
-        Further arguments of it.
-
-    Returns
-    -------
-    OptimizeResult
-        Of the optimizer; its point is certified, the rest is what it says.
+    The point of the result is certified, the rest is what an optimizer says.
 
     Raises
     ------

@@ -327,18 +327,7 @@ def gradient_method(
     options: tuple[str, ...] = (),
     **defaults: Any,
 ) -> Solver[Settings]:
-    """One of the family.
-
-    Parameters
-    ----------
-    name, method, doc : str
-    exact : mapping
-        Options with which a noiseless run reaches the minimizer.
-    options : tuple of str, default=()
-        Options besides :data:`OPTIONS`.
-    **defaults
-        Options of :func:`plan` whose defaults are others.
-    """
+    """One of the family, with options beside the usual ones, and other defaults for some."""
     return Solver(
         name=name,
         doc=f"{doc}\n\n{_FAMILY}",

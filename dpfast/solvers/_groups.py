@@ -180,17 +180,8 @@ def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
 class Pace:
     """The radius of the gradients along a descent, as the alikeness that was released has it.
 
-    Parameters
-    ----------
-    groups : Groups
-        With its sizes.
-    mechanism : Gaussian
-        The release of the gradients.
-    shape : ProblemShape
-    row_norm : float
-        To which single rows' gradients are clipped.
-    half : float, default=1.0
-        Half the width of the targets' range, in units of which the descent is.
+    Single rows' gradients are clipped to `row_norm`; the descent is in units of `half` the width of
+    the targets' range.
     """
 
     def __init__(

@@ -57,22 +57,7 @@ class NoisyGradient:
         data_l1_norm: float | None = None,
         batch: int | None = None,
     ) -> NoisyGradient:
-        """Settle what is summed from public quantities.
-
-        Parameters
-        ----------
-        shape : ProblemShape
-        neighboring_relation : {"replace_one", "add_or_remove_one"}
-        noise : {"gaussian", "laplace"}
-        clip_norm, data_l1_norm : float or None
-            See :class:`~dpfast.queries.ClippedGradient`.
-        batch : int or None
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is out of range, or a sample cannot be combined with the relation.
-        """
+        """Check the arguments of the query, and that a sample goes with the relation."""
         check_choice("noise", noise, tuple(POWER))
         if batch is not None:
             check_sample(shape, batch, neighboring_relation)
@@ -112,13 +97,7 @@ class NoisyGradient:
         return longest**2 / m * (n - m) / max(1, n - 1)
 
     def access(self, price: float) -> Access[Vector]:
-        """The access of which one answer costs `price`, of a sum over all rows of it.
-
-        Parameters
-        ----------
-        price : float
-            ε for Laplace noise, μ for Gaussian noise; on the sample, if there is one.
-        """
+        """The access of which one answer costs this ε, or μ, on the sample if there is one."""
         relation = self.neighboring_relation
         if self.batch is not None:
             return SampledGradient(
@@ -151,21 +130,7 @@ class NoisyGradient:
     def accesses(
         self, budget: Budget, accountant: str, shares: Vector
     ) -> tuple[Access[Vector], ...]:
-        """One access an iteration, which together use up `budget`.
-
-        Parameters
-        ----------
-        budget : Budget
-        accountant : str
-            Of the ledger that will be charged.
-        shares : ndarray of shape (n_iterations,)
-            Parts of the whole price that the iterations may spend (of ε, or of μ²); they sum to 1.
-
-        Raises
-        ------
-        UnsupportedEvent
-            If no accountant prices the events.
-        """
+        """One access an iteration; `shares` of the price (of ε, or of μ²) sum to 1."""
         if self.noise == "laplace":
             prices = self.sample_prices(budget_epsilon(budget) * shares)
         elif self.batch is None:

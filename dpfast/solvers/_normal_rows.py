@@ -24,24 +24,11 @@ _EVEN = 0.3
 
 
 def mean_bends(loss: Loss, v: Vector, free: int, cut: float, consistent: bool) -> Matrix:
-    """How the mean gradient of clipped rows grows with the weights, at `v`.
+    """How the mean gradient of clipped rows grows with the weights, at `v`: positive definite.
 
-    Parameters
-    ----------
-    loss : Loss
-    v : ndarray of shape (dim,)
-        In coordinates in which rows are white, the last of which is constant, if not all are free.
-    free : int
-        Coordinates that are not constant.
-    cut : float
-        Largest slope of a row of usual length, in units of the largest there is.
-    consistent : bool
-        As for :class:`~dpfast.queries.CoordinateGradient`.
-
-    Returns
-    -------
-    ndarray of shape (dim, dim)
-        Positive definite.
+    Rows are white in the coordinates, the last of which is constant if not all are `free`.  `cut`
+    is the largest slope of a row of usual length, in units of the largest there is; `consistent` as
+    for :class:`~dpfast.queries.CoordinateGradient`.
 
     Examples
     --------

@@ -60,17 +60,8 @@ class QuantileLevel:
     ) -> Vector:
         """The weights with an intercept that the slopes tell.
 
-        Parameters
-        ----------
-        w : ndarray of shape (dim,)
-        shape : ProblemShape
-        curator : Curator
-        half : float
-            Half the width of the range that the targets are in.
-        size : float
-            Of the loss's corner, over what was declared.
-        sizes : SizeLaw or None
-            Of the groups.
+        `half` is half the width of the targets' range, and `size` that of the loss's corner, over
+        what was declared.
         """
         q, moved, start = shape.loss.quantile or 0.5, w.copy(), float(w[-1])
         fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted()

@@ -120,14 +120,12 @@ def descend(
 ) -> tuple[Matrix, Vector, float]:
     """Noisy gradient descent in the coordinates.
 
+    With ``settings.classes``, weights are a matrix of as many columns, one a class; adding the same
+    vector to all of them changes no loss, so what their noise has in common is taken out.
+
     Parameters
     ----------
-    settings : Settings
-        With ``classes``, weights are a matrix of as many columns, one a class; adding the same
-        vector to all of them changes no loss, so what their noise has in common is taken out.
-    shape : ProblemShape
-    curator : Curator
-    coordinates : Coordinates
+    settings, shape, curator, coordinates
     spread : Spread, Place or None, default=None
         Of the targets, released before: for a loss with a log link, or for one of other numbers.
         Where these are, everything is in units of half the width of their range, and so is the
@@ -534,18 +532,8 @@ def kept(v: Matrix, deviation: float, entries: int) -> float:
 def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
     """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
-    Parameters
-    ----------
-    settings : Settings
-    n_samples : int
-    curved : ndarray
-        In units of the usual curvature; 0 is flat ground.
-
-    Returns
-    -------
-    ndarray
-        The recursion of `descend` is linear in the noise at a fixed curvature, so each step's noise
-        has a share in the average.
+    In units of the usual curvature: 0 is flat ground.  The recursion of `descend` is linear in the
+    noise at a fixed curvature, so each step's noise has a share in the average.
     """
     steps, momentum = settings.iterations, settings.momentum
     first = first_averaged(settings)

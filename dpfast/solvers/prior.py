@@ -117,17 +117,6 @@ def plan_refit(
     """Settle a whitened descent, of which some gradients first tell whether a prior is right.
 
     If it is, the others tell where the minimum is, beside it; if not, the descent is without it.
-
-    Parameters
-    ----------
-    prior : Coefficients
-    budget : Budget
-        Not pure.
-
-    Raises
-    ------
-    ValueError
-        If the budget or the loss does not suit.
     """
     check_shape(shape, budget, neighboring_relation, accountant)
     descent = dp_whitened_gd.plan(
