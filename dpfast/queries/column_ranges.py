@@ -45,7 +45,6 @@ class ColumnHistogram(Query):
         self.dimension = len(columns) * bins
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) * len(self.columns))
 
     def rounding_error(self) -> float:
@@ -94,7 +93,6 @@ class LongRows(Query):
         self.shape, self.farthest = shape, farthest
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         records_apart(neighboring_relation)  # refuses a relation that there is not
         return 1.0
 

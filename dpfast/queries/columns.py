@@ -75,7 +75,6 @@ class ColumnSums(Query):
         self.dimension = 2 * len(low)
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         if neighboring_relation != self.relation:
             raise ValueError(
                 f"neighboring_relation must be {self.relation!r}, for which the squares are "
@@ -125,7 +124,6 @@ class CountsBeyond(Query):
         self.dimension = 2 * n_columns
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         records_apart(neighboring_relation)  # refuses what is no relation
         return math.sqrt(self.dimension)
 

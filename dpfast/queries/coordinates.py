@@ -94,7 +94,6 @@ class ColumnParts(Query):
         self.dimension = (2 + squares) * shape.n_features + self.counted
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         parts = 1.0 + self.squares + (self.relative_weight**2 if self.counted else 0.0)
         return math.sqrt(records_apart(neighboring_relation) * parts) * self.radius
 
@@ -213,7 +212,6 @@ class Gram(InCoordinates):
         self.dimension = shape.n_features * (shape.n_features + 1) // 2
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self.radius**2
 
     def rounding_error(self) -> float:
@@ -306,7 +304,6 @@ class CoordinateGradient(InCoordinates):
         self.largest_argument = shape.largest_weights
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         longest = min(self.clip_norm, self.slope * (self.limit * _HAIR))
         return records_apart(neighboring_relation) * longest * self.shape.record_weight
 
@@ -388,7 +385,6 @@ class RelativeGradient(CoordinateGradient):
         self.dimension, self.longest = columns, longest
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return records_apart(neighboring_relation) * self.clip_norm * self.shape.record_weight
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:

@@ -175,10 +175,6 @@ class _Weighted(InCoordinates):
         """Bound of one record's contribution in l2 norm."""
         raise NotImplementedError
 
-    def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
-        raise NotImplementedError
-
     def rounding_error(self) -> float:
         """Return the error of a sum whose rows' entries are wrong by the reach, see the module."""
         return self._single * (_added(self.shape) + _moved(self.shape) * self.limit)
@@ -269,7 +265,6 @@ class WeightedScores(_Weighted):
         return self.score_radius * self.shape.max_weight
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return records_apart(neighboring_relation) * self._single
 
     def contribution(self, rows: Records, scale: float) -> Vector:
@@ -293,7 +288,6 @@ class WeightedCurvature(_Weighted):
         return self.curvature_bound * self.shape.max_weight
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self._single
 
     def contribution(self, rows: Records, scale: float) -> Matrix:
@@ -319,7 +313,6 @@ class ScoreProducts(_Weighted):
         return (self.score_radius * self.shape.max_weight) ** 2
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self._single
 
     def contribution(self, rows: Records, scale: float) -> Matrix:
@@ -396,7 +389,6 @@ class _Counts(_Weighted):
         return self.shape.max_weight
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation)) * self._single
 
     def sizes(self, rows: Records) -> Vector:

@@ -43,7 +43,6 @@ class GroupSizes(Query):
         self.dimension = len(self.edges) - 1
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation))
 
     def rounding_error(self) -> float:
@@ -114,7 +113,6 @@ class GroupGradient(InCoordinates):
         self.dimension = n_classes * shape.dim + 1
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.hypot(records_apart(neighboring_relation), self.weight)
 
     def rounding_error(self) -> float:

@@ -101,7 +101,6 @@ class CertifiedMinimizer(Query):
         self.bound = bound if math.isfinite(bound) else None
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         problem = getattr(self.shape, "problem", None)
         if problem is not None and problem.several_rows and not isinstance(self.shape, ErmShape):
             raise ValueError(
@@ -358,7 +357,6 @@ class DescentIterate(Query):
         )
 
     def exact_sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         records = records_apart(neighboring_relation)
         return self._apart(records * self.shape.record_lipschitz / self.shape.n_samples)
 

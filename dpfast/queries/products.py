@@ -64,7 +64,6 @@ class ProductSums(Query):
         return self.largest * math.sqrt(0.5 + _TARGET_SHARE)
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         alone = records_apart(neighboring_relation) == 1
         largest = self.shape.record_weight * self.shape.row_norm**2
         farthest = largest * (math.sqrt(0.5 + _TARGET_SHARE) if alone else 1.0 + _TARGET_SHARE)

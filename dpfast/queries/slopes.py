@@ -84,7 +84,6 @@ class QuantileSlopes(_AlongConstant):
         self.quantile, self._width = shape.loss.quantile, shape.loss.width
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         replaced = records_apart(neighboring_relation) > 1
         return self._single * (1.0 if replaced else max(self.quantile, 1.0 - self.quantile))
 
@@ -112,7 +111,6 @@ class ResidualSum(_AlongConstant):
     """
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         return records_apart(neighboring_relation) * self._single
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:

@@ -26,7 +26,6 @@ class _Counts(Query):
         self.shape, self.dimension = shape, count
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         records = records_apart(neighboring_relation)
         return (records if self.norm == "l1" else math.sqrt(records)) * self._single
 
@@ -107,7 +106,6 @@ class TargetSum(Query):
         self.shape = shape
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         records_apart(neighboring_relation)  # refuses a relation that there is not
         return self.shape.record_weight
 

@@ -235,14 +235,17 @@ class Solver(Generic[S]):
 
     def __post_init__(self) -> None:
         if not self.options:
-            taken = inspect.signature(self.plan).parameters.values()
-            names = (p.name for p in taken if p.kind is p.KEYWORD_ONLY)
-            options = tuple(name for name in names if name not in _COMMON)
-            object.__setattr__(self, "options", options)
+            object.__setattr__(self, "options", options_of(self.plan))
 
 
 # What every plan takes besides its options.
 _COMMON = ("neighboring_relation", "accountant")
+
+
+def options_of(plan: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of the options that a plan takes, in the order of its signature."""
+    taken = inspect.signature(plan).parameters.values()
+    return tuple(p.name for p in taken if p.kind is p.KEYWORD_ONLY and p.name not in _COMMON)
 
 
 def check_planned(plan: Plan[Any], problem: Any) -> None:

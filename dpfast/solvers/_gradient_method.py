@@ -35,32 +35,15 @@ from dpfast.mechanisms import Access
 from dpfast.optimizers._contract import project
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, budget_epsilon, budget_mu
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha, options_of
 from dpfast.solvers._gradient_choice import Choice, Schedule
 from dpfast.solvers._noisy_gradient import POWER, NoisyGradient
 from dpfast.theory import kuru2020 as theory
 
 # What the pages of all of them say.
 _FAMILY = (__doc__ or "").partition("\n\n")[2]
-#: Options of every method of the family.
-OPTIONS = (
-    "alpha",
-    "iterations",
-    "max_iterations",
-    "step",
-    "momentum",
-    "split",
-    "noise",
-    "clip_norm",
-    "data_l1_norm",
-    "batch",
-    "average",
-    "w0",
-    "w_radius",
-    "initial_error",
-    "minimizer_norm",
-    "keep_iterates",
-)
+# Options of some methods of the family; all others are every method's.
+_OF_SOME = ("analysis", "bound", "p", "first_stage")
 EXPECTS = "excess_risk_bound"
 
 # What "auto" chooses among.
@@ -341,7 +324,7 @@ def gradient_method(
         minimizes=True,
         expects=EXPECTS,
         exact=exact,
-        options=(*OPTIONS, *options),
+        options=tuple(name for name in options_of(plan) if name in options or name not in _OF_SOME),
     )
 
 

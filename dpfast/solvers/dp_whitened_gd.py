@@ -565,17 +565,12 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     Outcome
         Its history has the norms of the noisy gradients in the learned coordinates.
     """
-    return run_in_coordinates(plan, curator)[0]
-
-
-def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome, Coordinates]:
-    """The same, and the coordinates that were learned."""
     plan = with_sizes(plan, curator)
     settings, shape, link = plan.settings, plan.shape, plan.settings.link
     if link is None:
         place = learn_place(settings, curator)
         coordinates = learn(settings.learning, shape, curator)
-        return descended(settings, shape, curator, coordinates, place), coordinates
+        return descended(settings, shape, curator, coordinates, place)
     spread = _log_link.learn_spread(link, shape, curator)
     settings = _log_link.learned(link, settings, spread, shape)
     assert settings.link is not None
@@ -586,7 +581,7 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         settings.link, shape, curator, found, settings.limit, spread, settings.ridge
     )
     said = lengths_told(shape, coordinates.columns)
-    return Outcome(w, {"gradient_norm": norms}, said), coordinates
+    return Outcome(w, {"gradient_norm": norms}, said)
 
 
 def descended(
