@@ -30,9 +30,8 @@ from dpfast.solvers import _groups, _log_link
 from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound
 from dpfast.solvers._groups import Groups
 from dpfast.solvers._intercept import Released, expected_intercept, root
+from dpfast.solvers._level import Level
 from dpfast.solvers._log_link import LogLink, Spread
-from dpfast.solvers._mean_level import MeanLevel
-from dpfast.solvers._quantile_level import QuantileLevel
 from dpfast.solvers._target_range import Place, TargetRange
 from dpfast.solvers._target_tails import Tails
 from dpfast.solvers._whitened_rules import is_mean
@@ -92,7 +91,7 @@ class Settings:
     link: LogLink | None = None
     target_range: TargetRange | None = None
     tails: Tails | None = None
-    level: QuantileLevel | MeanLevel | None = None
+    level: Level | None = None
     groups: Groups | None = None
     rows_per_weight: float = math.inf
     consistent: bool = False
