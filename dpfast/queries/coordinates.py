@@ -287,6 +287,8 @@ class CoordinateGradient(InCoordinates):
     """
 
     slope: float
+    # What lengths are taken to be at least, and from which on rows count less.
+    least, longest = 0.0, math.inf
 
     def __init__(
         self,
@@ -314,8 +316,8 @@ class CoordinateGradient(InCoordinates):
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows with their lengths in the coordinates, and the transform."""
         (transform,) = fixed
-        lengths = _lengths_in(self.shape, transform)
-        return rows.clipped_by_lengths(lengths, consistent=self.consistent), transform
+        lengths = _lengths_in(self.shape, transform, self.least)
+        return rows.clipped_by_lengths(lengths, self.longest, self.consistent), transform
 
     def check_point(self, *point: Any) -> None:
         """Refuse units with which products would leave the range of float64."""
@@ -372,6 +374,8 @@ class RelativeGradient(CoordinateGradient):
         At least 1.
     """
 
+    least = 1.0
+
     def __init__(
         self,
         shape: ProblemShape,
@@ -386,12 +390,6 @@ class RelativeGradient(CoordinateGradient):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         return records_apart(neighboring_relation) * self.clip_norm * self.shape.record_weight
-
-    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
-        """The rows with their lengths in the coordinates, and the transform."""
-        (transform,) = fixed
-        lengths = _lengths_in(self.shape, transform, least=1.0)
-        return rows.clipped_by_lengths(lengths, self.longest), transform
 
     def _units(self) -> tuple[str, ...]:
         return ("slope's", "residuals'")

@@ -488,7 +488,7 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
     if link is not None:
         first += link.first
     if settings.target_range is not None:
-        first.append((settings.target_range.histogram, settings.target_range.rounds))
+        first += settings.target_range.accesses
     if settings.tails is not None:
         first.append((settings.tails.histogram, 1))
     if learning.ranges is not None:

@@ -154,15 +154,12 @@ def plan(
     settled = _settle(law, ridge, floor, optimizer, minimizer_norm)
     if target_range is None:
         return settled
-    first = (target_range.histogram, target_range.rounds)
     return replace(
         settled,
         budget=budget,
-        accesses=(first, *settled.accesses),
+        accesses=(*target_range.accesses, *settled.accesses),
         settings=replace(
-            settled.settings,
-            target_range=target_range,
-            widening=_target_range.widening(shape, budget, neighboring_relation),
+            settled.settings, target_range=target_range, widening=target_range.widening
         ),
     )
 
