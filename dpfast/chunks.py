@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpfast._validation import check_integer
 
@@ -123,7 +124,7 @@ class _Queue(Generic[T]):
             yield cast(T, value)
 
 
-def add_up(parts: Iterator[Any]) -> Any:
+def add_up(parts: Iterator[Any]) -> NDArray[np.float64]:
     """Sum of arrays of one shape, of which there is at least one, in their order."""
     total = np.array(next(parts), dtype=np.float64)
     for part in parts:

@@ -19,15 +19,6 @@ def documented(estimator: type[Estimator]) -> type[Estimator]:
 
     Of several descriptions that of the most special class counts. Parameters come in the order of
     the signature, but last those that every estimator takes by keyword alone.
-
-    Parameters
-    ----------
-    estimator : type
-
-    Returns
-    -------
-    type
-        The same.
     """
     own = _sections(estimator)
     if "Examples" not in own:  # python -OO leaves no docstring, or what dataclasses make of none

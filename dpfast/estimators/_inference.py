@@ -10,6 +10,7 @@ import numpy as np
 
 from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_choice, check_flag
+from dpfast.estimators._base import PrivateLinearModel
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._targets import Targets
 from dpfast.inference import Estimates, Summary
@@ -25,10 +26,8 @@ _COVERED = (
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Inferential:
+class Inferential(PrivateLinearModel):
     """What ``inference=True`` adds to an estimator: the solver made for it, and what it hands back.
-
-    A mixin for :class:`~dpfast.estimators._base.PrivateLinearModel`.
 
     Parameters
     ----------
@@ -66,8 +65,7 @@ class Inferential:
                 "sample_weight must be None with inference=True; got weights, of which nobody can "
                 "say whether they count repetitions or precision."
             )
-        made: tuple[Any, Mapping[str, Any]] = super()._by_exposure(X, y, fit_params)  # type: ignore[misc]
-        return made
+        return super()._by_exposure(X, y, fit_params)
 
     def _planned(
         self, shape: ProblemShape, budget: Budget, parts: int | None = None
@@ -75,12 +73,9 @@ class Inferential:
         check_flag("inference", self.inference)
         check_choice("cov_type", self.cov_type, COV_TYPES)
         if not self.inference:
-            made: tuple[Plan[Any], tuple[Event, ...]] = super()._planned(  # type: ignore[misc]
-                shape, budget, parts
-            )
-            return made
-        self._check_asked(budget, self._parts() if parts is None else parts)  # type: ignore[attr-defined]
-        settings = {**self._settings(), "cov_type": self.cov_type}  # type: ignore[attr-defined]
+            return super()._planned(shape, budget, parts)
+        self._check_asked(budget, self._parts() if parts is None else parts)
+        settings = {**self._settings(), "cov_type": self.cov_type}
         plan, events = planned(shape, 1, NAME, budget, **settings)
         needed = int(plan.expected["rows_for_coverage"])
         if shape.n_samples < needed:
@@ -95,15 +90,14 @@ class Inferential:
 
     def _check_asked(self, budget: Budget, parts: int) -> None:
         """Refuse what has no covariance."""
-        model: Any = self
         if parts > 1:
             raise ValueError(
                 f"classes must be two for inference=True; got {parts}. Fit one class against the "
                 "others, each with a part of the budget."
             )
-        if model.solver not in ("auto", NAME):
+        if self.solver not in ("auto", NAME):
             raise ValueError(
-                f"solver must be 'auto' or {NAME!r} for inference=True; got {model.solver!r}, "
+                f"solver must be 'auto' or {NAME!r} for inference=True; got {self.solver!r}, "
                 "whose coefficients have no law that is known without the data."
             )
         for name, usual in self._usual:
@@ -113,14 +107,14 @@ class Inferential:
                     f"{name} must be {usual} for inference=True; got {given!r}: intervals are for "
                     "the population as it was sampled."
                 )
-        if model.prior is not None:
+        if self.prior is not None:
             raise ValueError(
                 "prior must be None for inference=True; got one, which would draw the "
                 "coefficients to what no interval knows."
             )
-        if model.alpha != "auto":
+        if self.alpha != "auto":
             raise ValueError(
-                f"alpha must be 'auto', no ridge, for inference=True; got {model.alpha!r}: a ridge "
+                f"alpha must be 'auto', no ridge, for inference=True; got {self.alpha!r}: a ridge "
                 "draws the coefficients to zero by what no interval knows."
             )
         if budget.kind == "pure":
@@ -137,8 +131,7 @@ class Inferential:
         (outcome,), shape = outcomes, plan.shape
         units = np.full(shape.dim, targets.unit)
         shift = np.zeros(shape.dim)
-        model: Any = self
-        names = list(getattr(model, "feature_names_in_", ()))
+        names = list(getattr(self, "feature_names_in_", ()))
         names = [str(n) for n in names] or [f"x{j}" for j in range(shape.n_features)]
         if shape.intercept != 0.0:
             units[-1] *= shape.intercept

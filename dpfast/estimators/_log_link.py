@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpfast._arrays import vector_in
+from dpfast._typing import Vector
 from dpfast._validation import check_real, warn
 from dpfast.blocks import Executor, is_dask
 from dpfast.errors import QuestionableSettingWarning
@@ -18,8 +18,6 @@ from dpfast.estimators._regressor import PrivateLinearRegressor
 from dpfast.estimators._targets import LogMean, Targets
 from dpfast.losses import Loss
 from dpfast.sums import as_vector
-
-Vector = NDArray[np.float64]
 
 _LARGEST = float(np.finfo(np.float64).max)
 

@@ -39,24 +39,7 @@ def share_of(
     shape: ProblemShape,
     options: Sequence[str],
 ) -> tuple[str, Budget, str]:
-    """Solver, budget and accountant of each of several fits that together stay within a budget.
-
-    Parameters
-    ----------
-    budget : Budget
-        Pure or approximate.
-    parts : int
-    solver, accountant : str
-    shape : ProblemShape
-    options : sequence of str
-        Names of the options that the solver will get.
-
-    Returns
-    -------
-    solver : str
-    budget : Budget
-    accountant : str
-    """
+    """Solver, budget and accountant of each of several fits that together stay within a budget."""
     check_choice("solver", solver, ("auto", *SOLVERS))
     if budget.kind != "pure" and accountant in BY_SQUARES:
         if solver == "auto":
@@ -81,19 +64,6 @@ def planned(
     **settings: Any,
 ) -> tuple[Plan[Any], tuple[Event, ...]]:
     """Plan of each of `parts` fits that share a budget, and the accesses of all of them.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-    parts : int
-        1 for a fit that has the budget to itself.
-    solver, budget, accountant, **settings
-        As for :func:`dpfast.plan`.
-
-    Returns
-    -------
-    plan : Plan
-    events : tuple of Event
 
     Raises
     ------

@@ -160,12 +160,7 @@ def _public_rows(prior: tuple[Any, ...], shape: ProblemShape) -> tuple[Matrix, N
 
 
 def check_order(prior: Any, model: Any) -> None:
-    """Refuse public rows, or a fitted model, of other columns, another task, or turned classes.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse public rows, or a fitted model, of other columns, another task, or turned classes."""
     rows = prior[0] if isinstance(prior, tuple) else None
     columns = getattr(rows, "column_names", getattr(rows, "columns", None))  # Arrow's, or others'
     theirs: Any = getattr(prior, "feature_names_in_", columns)

@@ -38,14 +38,8 @@ def shown(
     """Show the passes over `source` on standard error, if that is a terminal.
 
     For the eyes of whoever may see the data: how many passes an optimizer takes depends on them,
-    like the time that it takes, and is not covered by the guarantee.
-
-    Parameters
-    ----------
-    source : Executor
-    passes : int or None, default=None
-        Passes of the whole fit; None: what is left is shown of the pass alone.
-    console : rich.console.Console, optional
+    like the time that it takes, and is not covered by the guarantee.  Without the `passes` of the
+    whole fit, what is left is shown of the pass alone.
     """
     screen = console or Console(stderr=True)
     rows = sum(source.sizes)

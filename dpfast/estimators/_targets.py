@@ -132,11 +132,9 @@ class LogMean:
     def __call__(self, y: NDArray[Any]) -> Vector:
         """The loss's targets."""
         clipped = np.clip(np.asarray(y, dtype=np.float64), self.low, self.high)
-        scaled: Vector = np.clip(clipped / math.exp(self.center), *self.loss.target_range)
-        return scaled
+        return np.clip(clipped / math.exp(self.center), *self.loss.target_range)
 
     def predictions(self, margins: Vector) -> Vector:
         """Means of the targets, kept in their range and above 0."""
         lowest = self.low or self.high * 2.0**-500
-        means: Vector = np.clip(np.exp(np.minimum(margins, 700.0)), lowest, self.high)
-        return means
+        return np.clip(np.exp(np.minimum(margins, 700.0)), lowest, self.high)

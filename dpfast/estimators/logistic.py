@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, logit, softmax
 from sklearn.utils.validation import check_is_fitted
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real, warn
 from dpfast.errors import QuestionableSettingWarning
 from dpfast.estimators._classifier import PrivateLinearClassifier
@@ -24,8 +25,6 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import SOLVERS, Plan, served
 from dpfast.solvers.multinomial import is_multinomial, plan_multinomial
 from dpfast.sums import RowSums, single_rows
-
-Vector = NDArray[np.float64]
 
 # The solver that takes several classes at once.
 _MULTINOMIAL = "dp-whitened-gd"

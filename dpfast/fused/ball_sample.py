@@ -334,19 +334,7 @@ def _mean_additions(shape: ProblemShape) -> int:
 
 
 def check_shape(shape: Any, name: str) -> None:
-    """Refuse losses, and objectives without a constant, that the proof does not cover.
-
-    Parameters
-    ----------
-    shape : object
-        Public shape of a problem or of an objective.
-    name : str
-        Of the solver, for messages.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Refuse losses, and objectives without a constant, that the proof does not cover."""
     if isinstance(shape, ProblemShape):
         reason = refusal(shape.loss)
         if reason is not None:

@@ -127,17 +127,6 @@ def last_iterate_factor(contraction: float, iterations: int) -> float:
     ``z_0 = 0`` to ``z_T = 0``, so ``Σ c^{T-t} a_t = s Σ c^{T-t}``; the price ``Σ a_t²/σ²`` is least
     for ``a_t`` proportional to ``c^{T-t}`` (Cauchy and Schwarz), namely
     ``(s/σ)² (Σ c^j)² / Σ c^{2j}``.
-
-    Parameters
-    ----------
-    contraction : float
-        ``c``.
-    iterations : int
-        ``T``.
-
-    Returns
-    -------
-    float
     """
     if contraction <= 0.0:
         return 1.0

@@ -47,8 +47,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
 from dpfast.losses import Loss
 from dpfast.mechanisms import Access, Gaussian, L2Laplace
@@ -60,7 +61,6 @@ from dpfast.random import SecureGenerator
 from dpfast.shape import ProblemShape
 from dpfast.sums import RowSums
 
-Vector = NDArray[np.float64]
 LinearEvent = ObjectivePerturbationEvent | L2LaplaceObjectiveEvent
 
 NOISES = ("gaussian", "l2-laplace")
@@ -172,12 +172,7 @@ class PerturbedMinimizer(Access[Vector]):
         return (self.linear, self.output.event(_OUTPUT)) * count
 
     def check(self, *point: Any) -> None:
-        """Refuse units that the proof does not cover.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse units that the proof does not cover."""
         if self.farthest is None and not point:
             return
         if self.farthest is None or len(point) != 2:
@@ -218,17 +213,7 @@ class PerturbedMinimizer(Access[Vector]):
 def linear_event(
     shape: ProblemShape, neighboring_relation: str, noise: str, ridge: float, scale: float
 ) -> LinearEvent:
-    """Return what the exact minimizer is charged as.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-        Its ridge is not used.
-    neighboring_relation, noise, scale
-        As for :class:`PerturbedMinimizer`.
-    ridge : float
-        ``Λ``, of the sum.
-    """
+    """Return what the exact minimizer is charged as, with the ridge ``Λ`` of the sum."""
     settings: dict[str, Any] = {
         "lipschitz": shape.lipschitz * ROUND_UP,
         "smoothness": shape.smoothness * ROUND_UP,

@@ -115,20 +115,17 @@ class Estimates:
     @property
     def errors(self) -> Vector:
         """Standard errors."""
-        errors: Vector = np.sqrt(np.diag(self.covariance))
-        return errors
+        return np.sqrt(np.diag(self.covariance))
 
     @property
     def sampling_errors(self) -> Vector:
         """What of the standard errors would be left without noise."""
-        errors: Vector = np.sqrt(np.diag(self.sampling))
-        return errors
+        return np.sqrt(np.diag(self.sampling))
 
     @property
     def zvalues(self) -> Vector:
         """Coefficients over their standard errors."""
-        zvalues: Vector = self.coefficients / self.errors
-        return zvalues
+        return self.coefficients / self.errors
 
     @property
     def pvalues(self) -> Vector:
@@ -173,8 +170,7 @@ class Estimates:
             return ends
         if isinstance(columns, str):
             raise TypeError(f"columns must be a list of names or numbers; got {columns!r}.")
-        chosen: Matrix = ends[[self._place(column) for column in columns]]
-        return chosen
+        return ends[[self._place(column) for column in columns]]
 
     def named(self, columns: Sequence[str | int]) -> tuple[str, ...]:
         """The names of coefficients that were chosen by name or number."""

@@ -19,12 +19,11 @@ from scipy.linalg import blas
 from scipy.sparse import csr_array
 
 from dpfast import _kernels
+from dpfast._typing import Matrix, Vector
 from dpfast.chunks import add_up, finish
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 Entrywise = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 # Entries and rows of a piece: its copies stay in cache, and products of matrices want some hundred
@@ -74,17 +73,7 @@ def part_sums(problem: RowAccess, *, columns: Affine, squares: bool) -> Matrix:
     """Sums over the rows, entry by entry: of ``f_i z_i⁺``, ``f_i z_i⁻`` and ``f_i² z_i²``.
 
     ``f_i <= 1`` shortens a row to the radius.  Where a record is a group, its rows' mean counts.
-
-    Parameters
-    ----------
-    problem : RowAccess
-    columns : Affine
-    squares : bool
-        Whether the last of the three is asked for.
-
-    Returns
-    -------
-    ndarray of shape (2 or 3, n_features)
+    Without `squares` there are the first two.
     """
     of_chunk = _part_sums
     if problem.sparse and not _by_stored_entries(problem, columns):
@@ -97,8 +86,7 @@ def part_sums(problem: RowAccess, *, columns: Affine, squares: bool) -> Matrix:
         return sums
 
     # Of sparse rows a chunk has few entries beside the columns that it has sums of.
-    total: Matrix = add_up(problem.map_chunks(work, few=problem.sparse))
-    return total
+    return add_up(problem.map_chunks(work, few=problem.sparse))
 
 
 def column_counts(
@@ -107,17 +95,6 @@ def column_counts(
     """How many rows have their entry of a column in each of so many bins from `low` to `high`.
 
     The outer bins also count what lies beyond.  Where a record is a group, its rows' mean counts.
-
-    Parameters
-    ----------
-    problem : RowAccess
-    columns : ndarray of shape (m,)
-    low, high : ndarray of shape (m,)
-    bins : int
-
-    Returns
-    -------
-    ndarray of shape (m, bins)
     """
     slot = np.full(problem.shape.n_features, -1, dtype=np.intp)
     slot[columns] = np.arange(len(columns))
@@ -130,8 +107,7 @@ def column_counts(
         count(kernel, first, last, slot, low, per_bin, shares(start, stop), counts)
         return counts
 
-    total: Matrix = add_up(problem.map_chunks(work, few=problem.sparse))
-    return total
+    return add_up(problem.map_chunks(work, few=problem.sparse))
 
 
 def _coded_column_counts(
@@ -226,8 +202,7 @@ def relative_weights(problem: RowAccess, shape: ProblemShape) -> Vector | float:
         return 1.0
     # Where a row counts as a part of a group its weight is that part of it, and a hair less.
     largest = shape.max_weight / (shape.max_rows_per_group or 1) * (1.0 - 16.0 * UNIT)
-    relative: Vector = np.minimum(1.0, problem.sample_weight / largest)
-    return relative
+    return np.minimum(1.0, problem.sample_weight / largest)
 
 
 def _part_sums(
@@ -337,8 +312,7 @@ def gram(problem: RowAccess, *, columns: Affine, largest: float) -> Matrix:
             blas.dsyrk(1.0, z.T, 1.0, total, lower=1, overwrite_c=1)
         return total.T
 
-    total: Matrix = add_up(problem.map_chunks(work))
-    return total
+    return add_up(problem.map_chunks(work))
 
 
 def _stored_gram(problem: RowAccess, columns: Affine) -> Matrix:
@@ -387,15 +361,13 @@ def gram_in(problem: RowAccess, *, transform: Matrix, radius: float) -> Matrix:
             blas.dsyrk(1.0, z.T, 1.0, total, lower=1, overwrite_c=1)
         return total.T
 
-    total: Matrix = add_up(problem.map_chunks(work))
-    return total
+    return add_up(problem.map_chunks(work))
 
 
 def shortening(squares: Vector, d: int, radius: float) -> Vector:
     """What shortens rows of `d` entries to `radius`, from their squared norms; rounded down."""
     norms = np.sqrt(squares) * (1.0 + (d + 8) * UNIT)
-    factors: Vector = radius / np.maximum(norms, radius)
-    return factors
+    return radius / np.maximum(norms, radius)
 
 
 def _pieces(
@@ -434,17 +406,6 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     arithmetic that is used.  Where a record is a group, it is float64, and products are alike: else
     their last bits depend on where a row is, which another group's id and number of rows decide.
     Any R with ``RᵀR = W Wᵀ`` does as well as ``Wᵀ``, and its columns are as long as W's rows.
-
-    Parameters
-    ----------
-    problem : RowAccess
-    transform : ndarray of shape (dim, k)
-        ``W``.
-    reach, least : float
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
     """
     dim = problem.shape.dim
     of_forms = (3 * dim + 16) * UNIT * reach**2
@@ -484,8 +445,7 @@ def _by_forms(kernel: Any, first: int, last: int, *, matrix: Matrix, error: floa
     """
     forms = np.empty(last - first)
     _kernels.quadratic_forms(kernel, first, last, matrix, forms)
-    found: Vector = np.sqrt(np.maximum(forms, 0.0) + error) * (1.0 + 4.0 * UNIT)
-    return found
+    return np.sqrt(np.maximum(forms, 0.0) + error) * (1.0 + 4.0 * UNIT)
 
 
 def scaled(shape: ProblemShape, transform: Matrix) -> Affine | None:
@@ -549,8 +509,7 @@ def upper_lengths(z: Matrix, dim: int, reach: float) -> Vector:
 def _upper(squares: Vector, dim: int, reach: float) -> Vector:
     """The same from computed ``‖z_i‖²``."""
     grow = (dim + 8) * UNIT
-    bounds: Vector = (np.sqrt(squares) + grow * reach) * (1.0 + grow)
-    return bounds
+    return (np.sqrt(squares) + grow * reach) * (1.0 + grow)
 
 
 def _in_float32(transform: Matrix, more: float) -> Callable[[Any, int, int], Vector]:

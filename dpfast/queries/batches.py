@@ -68,7 +68,6 @@ class BatchSum(Query):
         self.dimension = shape.dim
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return records_apart(neighboring_relation) * self.longest * self.shape.record_weight
 
     def rounding_error(self) -> float:

@@ -32,7 +32,6 @@ class ClassCounts(Query):
         self.dimension = n_classes - 1
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         changed = float(min(records_apart(neighboring_relation), self.dimension))
         return changed if self.norm == "l1" else math.sqrt(changed)
 

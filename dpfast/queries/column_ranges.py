@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries._linear import Affine, column_counts, shortened
 from dpfast.queries.coordinates import _sum_over_blocks, _unit
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
-
-Vector = NDArray[np.float64]
 
 # Bins have a finite number per unit.
 _NARROWEST = 1e-300
@@ -46,7 +45,6 @@ class ColumnHistogram(Query):
         self.dimension = len(columns) * bins
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) * len(self.columns))
 
     def rounding_error(self) -> float:
@@ -54,12 +52,7 @@ class ColumnHistogram(Query):
         return _unit(self.shape) * 3.0 * math.sqrt(len(self.columns))
 
     def check_point(self, *point: Any) -> None:
-        """Refuse bins without a width.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse bins without a width."""
         super().check_point(*point)
         low, high = point
         if not np.all(high - low > _NARROWEST):
@@ -100,7 +93,6 @@ class LongRows(Query):
         self.shape, self.farthest = shape, farthest
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         records_apart(neighboring_relation)  # refuses a relation that there is not
         return 1.0
 
@@ -114,12 +106,7 @@ class LongRows(Query):
         return self.farthest / (self.shape.data_norm + float(np.linalg.norm(center)))
 
     def check_point(self, *point: Any) -> None:
-        """Refuse factors that rounding is not charged for.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse factors that rounding is not charged for."""
         super().check_point(*point)
         center, factor = point
         largest = self.largest_factor(center)
@@ -134,8 +121,7 @@ class LongRows(Query):
         center, factor = point
         unit = factor / math.sqrt(max(1, int(np.count_nonzero(factor))))
         work = partial(_long, columns=Affine(unit, -center * unit, _LONG))
-        count: Vector = _sum_over_blocks(prepared, work)
-        return count
+        return _sum_over_blocks(prepared, work)
 
 
 def _long(problem: RowAccess, columns: Affine) -> Vector:

@@ -75,7 +75,6 @@ class ColumnSums(Query):
         self.dimension = 2 * len(low)
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         if neighboring_relation != self.relation:
             raise ValueError(
                 f"neighboring_relation must be {self.relation!r}, for which the squares are "
@@ -125,7 +124,6 @@ class CountsBeyond(Query):
         self.dimension = 2 * n_columns
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         records_apart(neighboring_relation)  # refuses what is no relation
         return math.sqrt(self.dimension)
 
@@ -180,12 +178,7 @@ class RankScores(Query):
         return 0.0
 
     def check_point(self, *point: Any) -> None:
-        """Refuse ends that are not in order: a search among others depends on other rows.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse ends that are not in order: a search among others depends on other rows."""
         super().check_point(*point)
         _, ends, target = point
         if not np.all(ends[1:] >= ends[:-1]):

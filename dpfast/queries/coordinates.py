@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast._typing import Matrix, Vector
 from dpfast.chunks import add_up
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
@@ -39,9 +40,6 @@ from dpfast.queries._linear import (
 from dpfast.queries.columns import SHARES
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums, check_consistent, single_rows
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
 # Of the reach of a transform that was brought to the limit: so far it may be beyond.
@@ -96,7 +94,6 @@ class ColumnParts(Query):
         self.dimension = (2 + squares) * shape.n_features + self.counted
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         parts = 1.0 + self.squares + (self.relative_weight**2 if self.counted else 0.0)
         return math.sqrt(records_apart(neighboring_relation) * parts) * self.radius
 
@@ -115,12 +112,7 @@ class ColumnParts(Query):
         return above, below, squares / self.weight, counts / self.label_weight
 
     def check_point(self, *point: Any) -> None:
-        """Refuse a scale that takes rows beyond floating point.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse a scale that takes rows beyond floating point."""
         super().check_point(*point)
         center, scale = point
         least, farthest = float(np.min(scale)), self.shape.data_norm + float(np.max(np.abs(center)))
@@ -184,12 +176,7 @@ class InCoordinates(Query):
         self.shape, self.limit = shape, limit
 
     def check(self, *fixed: Any) -> None:
-        """Refuse transforms beyond the limit.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse transforms beyond the limit."""
         (transform,) = fixed
         reach = reach_of(self.shape, transform)
         if not reach <= self.limit * _HAIR:
@@ -225,7 +212,6 @@ class Gram(InCoordinates):
         self.dimension = shape.n_features * (shape.n_features + 1) // 2
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self.radius**2
 
     def rounding_error(self) -> float:
@@ -301,6 +287,8 @@ class CoordinateGradient(InCoordinates):
     """
 
     slope: float
+    # What lengths are taken to be at least, and from which on rows count less.
+    least, longest = 0.0, math.inf
 
     def __init__(
         self,
@@ -318,7 +306,6 @@ class CoordinateGradient(InCoordinates):
         self.largest_argument = shape.largest_weights
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         longest = min(self.clip_norm, self.slope * (self.limit * _HAIR))
         return records_apart(neighboring_relation) * longest * self.shape.record_weight
 
@@ -329,16 +316,11 @@ class CoordinateGradient(InCoordinates):
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows with their lengths in the coordinates, and the transform."""
         (transform,) = fixed
-        lengths = _lengths_in(self.shape, transform)
-        return rows.clipped_by_lengths(lengths, consistent=self.consistent), transform
+        lengths = _lengths_in(self.shape, transform, self.least)
+        return rows.clipped_by_lengths(lengths, self.longest, self.consistent), transform
 
     def check_point(self, *point: Any) -> None:
-        """Refuse units with which products would leave the range of float64.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse units with which products would leave the range of float64."""
         super().check_point(*point)
         names, units = self._units(), point[1:]
         if len(units) > len(names):
@@ -363,8 +345,7 @@ class CoordinateGradient(InCoordinates):
         w, *corner = point
         if corner:
             view = view.with_loss(self.shape.loss.zoomed(*corner))
-        gradient: Vector = transform.T @ view.clipped_gradient(w, self.clip_norm)[0]
-        return gradient
+        return transform.T @ view.clipped_gradient(w, self.clip_norm)[0]
 
 
 class RelativeGradient(CoordinateGradient):
@@ -393,6 +374,8 @@ class RelativeGradient(CoordinateGradient):
         At least 1.
     """
 
+    least = 1.0
+
     def __init__(
         self,
         shape: ProblemShape,
@@ -406,14 +389,7 @@ class RelativeGradient(CoordinateGradient):
         self.dimension, self.longest = columns, longest
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return records_apart(neighboring_relation) * self.clip_norm * self.shape.record_weight
-
-    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
-        """The rows with their lengths in the coordinates, and the transform."""
-        (transform,) = fixed
-        lengths = _lengths_in(self.shape, transform, least=1.0)
-        return rows.clipped_by_lengths(lengths, self.longest), transform
 
     def _units(self) -> tuple[str, ...]:
         return ("slope's", "residuals'")
@@ -485,19 +461,10 @@ class ClassGradient(CoordinateGradient):
 
 
 def multinomial_gradient(problem: RowAccess, w: Matrix, clip_norm: float = math.inf) -> Matrix:
-    """Sum of the rows' gradients, in one read of X; **not private**.
+    """Sum of the rows' gradients at w, of shape (K, dim), in one read of X; **not private**.
 
-    Parameters
-    ----------
-    problem : Problem
-        With labels; rows are clipped by the lengths that
-        :meth:`dpfast.Problem.clipped_by_lengths` was given, and not at all without these.
-    w : ndarray of shape (K, dim)
-    clip_norm : float, default=inf
-
-    Returns
-    -------
-    ndarray of shape (K, dim)
+    Rows are clipped by the lengths that :meth:`dpfast.Problem.clipped_by_lengths` was given, and
+    not at all without these.
     """
     w = np.ascontiguousarray(w)
     labels = problem.labels
@@ -507,8 +474,7 @@ def multinomial_gradient(problem: RowAccess, w: Matrix, clip_norm: float = math.
         _kernels.multinomial_gradient(kernel, first, last, labels[start:stop], w, clip_norm, out)
         return out
 
-    total: Matrix = add_up(problem.map_chunks(work))
-    return total
+    return add_up(problem.map_chunks(work))
 
 
 def column_transform(shape: ProblemShape, center: Vector, scale: Vector) -> Matrix:
@@ -525,8 +491,7 @@ def column_transform(shape: ProblemShape, center: Vector, scale: Vector) -> Matr
 def triangle_of(matrix: Matrix) -> Vector:
     """The upper triangle of a symmetric matrix, row by row, its diagonal times ``√½``."""
     upper = np.triu_indices(len(matrix))
-    triangle: Vector = matrix[upper] * _factors(upper)
-    return triangle
+    return matrix[upper] * _factors(upper)
 
 
 def symmetric(triangle: Vector, d: int) -> Matrix:
@@ -637,6 +602,6 @@ def _measured(
     return z, upper_lengths(z, len(transform), reach)
 
 
-def _sum_over_blocks(rows: RowSums, work: Callable[[RowAccess], Matrix]) -> Any:
+def _sum_over_blocks(rows: RowSums, work: Callable[[RowAccess], Matrix]) -> Matrix:
     """Sum of `work` over blocks of rows."""
     return add_up(rows.map_blocks(work))

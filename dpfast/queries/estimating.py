@@ -110,8 +110,7 @@ def sizes_of(loss: Loss) -> Vector:
     """Sizes that slopes are told apart by, from the largest scale down."""
     _, largest = scales(loss)
     steps = math.ceil(2.0 * math.log2(largest / _LEAST_SCALE))
-    ladder: Vector = largest * 2.0 ** (-0.5 * np.arange(steps + 1.0))
-    return ladder
+    return largest * 2.0 ** (-0.5 * np.arange(steps + 1.0))
 
 
 def target_ladder(loss: Loss) -> Vector:
@@ -119,8 +118,7 @@ def target_ladder(loss: Loss) -> Vector:
     low, high = loss.target_range
     octaves = math.log2(high / low) if low > 0.0 else 0.0
     steps = math.ceil(2.0 * min(64.0, max(_OCTAVES, octaves)))
-    ladder: Vector = high * 2.0 ** (-0.5 * np.arange(steps + 1.0))
-    return ladder
+    return high * 2.0 ** (-0.5 * np.arange(steps + 1.0))
 
 
 @dataclass(frozen=True)
@@ -147,8 +145,7 @@ class Records:
 
     @property
     def margin(self) -> Vector:
-        margin: Vector = self.z[:, -1]
-        return margin
+        return self.z[:, -1]
 
 
 class _Weighted(InCoordinates):
@@ -178,21 +175,12 @@ class _Weighted(InCoordinates):
         """Bound of one record's contribution in l2 norm."""
         raise NotImplementedError
 
-    def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
-        raise NotImplementedError
-
     def rounding_error(self) -> float:
         """Return the error of a sum whose rows' entries are wrong by the reach, see the module."""
         return self._single * (_added(self.shape) + _moved(self.shape) * self.limit)
 
     def check_point(self, *point: Any) -> None:
-        """Refuse scales and parts that the bounds are not stated for.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse scales and parts that the bounds are not stated for."""
         super().check_point(*point)
         if len(point) == self.fixed:
             return  # the stack alone
@@ -251,8 +239,7 @@ class _Weighted(InCoordinates):
     def _bend(self, rows: Records) -> Vector:
         """``κ_i h_i²``."""
         squares = _squares(rows.z[:, self.shape.dim : -1])
-        bend: Vector = largest_curvature(self.shape.loss, rows.margin) * np.maximum(squares, 1.0)
-        return bend
+        return largest_curvature(self.shape.loss, rows.margin) * np.maximum(squares, 1.0)
 
     def _scores(self, rows: Records, scale: float) -> Vector:
         """``c_i ω_i ψ_i``."""
@@ -278,13 +265,11 @@ class WeightedScores(_Weighted):
         return self.score_radius * self.shape.max_weight
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return records_apart(neighboring_relation) * self._single
 
     def contribution(self, rows: Records, scale: float) -> Vector:
         """The scores of some records."""
-        total: Vector = self._scores(rows, scale) @ rows.z[:, : self.shape.dim]
-        return total
+        return self._scores(rows, scale) @ rows.z[:, : self.shape.dim]
 
 
 class WeightedCurvature(_Weighted):
@@ -303,7 +288,6 @@ class WeightedCurvature(_Weighted):
         return self.curvature_bound * self.shape.max_weight
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self._single
 
     def contribution(self, rows: Records, scale: float) -> Matrix:
@@ -329,7 +313,6 @@ class ScoreProducts(_Weighted):
         return (self.score_radius * self.shape.max_weight) ** 2
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation) / 2.0) * self._single
 
     def contribution(self, rows: Records, scale: float) -> Matrix:
@@ -406,7 +389,6 @@ class _Counts(_Weighted):
         return self.shape.max_weight
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation)) * self._single
 
     def sizes(self, rows: Records) -> Vector:
@@ -477,8 +459,7 @@ class RowLengths(_Counts):
 
     def sizes(self, rows: Records) -> Vector:
         """Of rows; targets are not looked at."""
-        lengths: Vector = np.sqrt(_squares(rows.z[:, : self.shape.dim]) / self.shape.dim)
-        return lengths
+        return np.sqrt(_squares(rows.z[:, : self.shape.dim]) / self.shape.dim)
 
 
 def stack_limit(shape: ProblemShape) -> float:
@@ -533,8 +514,7 @@ def steepest_curvature(loss: Loss) -> float:
 
 def _inside(loss: Loss, margin: Vector) -> Vector:
     """Margins of means no higher than the highest target, and not so low that curvatures vanish."""
-    inside: Vector = np.clip(margin, -600.0, float(loss.width or 0.0))
-    return inside
+    return np.clip(margin, -600.0, float(loss.width or 0.0))
 
 
 def _log_link_slopes(loss: Loss, rows: Records) -> Vector:
@@ -572,8 +552,7 @@ def _lowered(weights: Vector, bounds: Vector, first: Indices | None, most: float
         return weights
     total = np.add.reduceat(weights * bounds, first)
     sizes = np.diff(np.append(first, len(weights)))
-    lowered: Vector = weights * np.repeat(most / np.maximum(total, most), sizes)
-    return lowered
+    return weights * np.repeat(most / np.maximum(total, most), sizes)
 
 
 def _summed(
@@ -592,8 +571,7 @@ def _summed(
             yield query.contribution(records, scale)
             start += len(z)
 
-    total: Vector | Matrix = add_up(parts())
-    return total
+    return add_up(parts())
 
 
 def _summed_by_group(
@@ -610,8 +588,7 @@ def _summed_by_group(
         records = Records(block @ stack, problem.target[rows], weights, whole, first)
         return query.contribution(records, scale)
 
-    total: Vector | Matrix = add_up(problem.map_group_rows(work))
-    return total
+    return add_up(problem.map_group_rows(work))
 
 
 def _gram(z: Matrix, factors: Vector) -> Matrix:

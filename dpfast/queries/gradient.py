@@ -99,7 +99,6 @@ class ClippedGradient(Query):
             self.clip_order = 1
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         return records_apart(neighboring_relation) * self.longest * self.shape.record_weight
 
     def rounding_error(self) -> float:
@@ -149,7 +148,6 @@ class GradientStep(Query):
         self.bound = 2.0 * (radius + step * shape.lipschitz)
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         records = records_apart(neighboring_relation)
         return self.step * records * self.shape.record_lipschitz / self.shape.n_samples
 
@@ -159,12 +157,7 @@ class GradientStep(Query):
         return self.step * self.shape.gradient_error(self.radius) + of_step + self.slack
 
     def check(self, *fixed: Any) -> None:
-        """Refuse weights beyond the radius.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse weights beyond the radius."""
         norm = float(np.linalg.norm(fixed[0]))
         if not norm <= self.radius * (1.0 + 2.0**-40):
             raise ValueError(

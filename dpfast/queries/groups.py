@@ -11,17 +11,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.groups import GroupClip
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries.coordinates import InCoordinates, coordinates_of, reach_of
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape
 from dpfast.sums import RowSums, check_consistent
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 #: A group's slopes add up to at most this times the bound of its gradient, by which rounding
 #: errors are bounded.  Rows that cancel each other are all that it cuts.
@@ -46,7 +43,6 @@ class GroupSizes(Query):
         self.dimension = len(self.edges) - 1
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.sqrt(records_apart(neighboring_relation))
 
     def rounding_error(self) -> float:
@@ -117,7 +113,6 @@ class GroupGradient(InCoordinates):
         self.dimension = n_classes * shape.dim + 1
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         return math.hypot(records_apart(neighboring_relation), self.weight)
 
     def rounding_error(self) -> float:
@@ -135,12 +130,7 @@ class GroupGradient(InCoordinates):
         return problem, transform, reach_of(self.shape, transform)
 
     def check_point(self, *point: Any) -> None:
-        """Refuse bounds with which products would leave the range of float64.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse bounds with which products would leave the range of float64."""
         super().check_point(*point)
         bounds, correlation = (*point[1:4], *point[5:]), point[4:5]
         in_range = all(1e-100 <= bound <= 1e100 for bound in bounds)

@@ -6,15 +6,12 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowSums
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 
 class CandidateLosses(Query):
@@ -76,12 +73,7 @@ class CandidateLosses(Query):
         return math.sqrt(self.dimension) * one if self.norm == "l2" else one
 
     def check(self, *fixed: Any) -> None:
-        """Refuse candidates beyond the radius.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse candidates beyond the radius."""
         longest = float(np.linalg.norm(fixed[0], axis=1).max())
         if not longest <= self.radius * (1.0 + 2.0**-40):
             raise ValueError(
@@ -144,10 +136,6 @@ class LineSearchLosses(Query):
         """Refuse ends of steps that are too far, and a number of rows that there are not.
 
         Of more rows, rounding would be more than is charged.
-
-        Raises
-        ------
-        ValueError
         """
         w, direction, steps, n = point
         with np.errstate(all="ignore"):

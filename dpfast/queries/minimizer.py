@@ -101,7 +101,6 @@ class CertifiedMinimizer(Query):
         self.bound = bound if math.isfinite(bound) else None
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         problem = getattr(self.shape, "problem", None)
         if problem is not None and problem.several_rows and not isinstance(self.shape, ErmShape):
             raise ValueError(
@@ -149,12 +148,7 @@ class CertifiedMinimizer(Query):
 
 
 def check_units(shape: ProblemShape, farthest: float, center: float, half: float) -> None:
-    """Refuse units without a width, and a center that is too far away, or that no constant tells.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse units without a width, a center too far away, and one that no constant tells."""
     if not (0.0 < half < math.inf and abs(center) <= farthest * half):
         raise ValueError(
             f"half must be positive and center at most {farthest:g} times it; got {half} and "
@@ -251,12 +245,7 @@ class MinimizerInUnits(CertifiedMinimizer):
         return 2.0**-50 * (moved + (self.bound or 0.0))
 
     def check_point(self, *point: Any) -> None:
-        """Refuse units without a width, and a center that is too far away.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse units without a width, and a center that is too far away."""
         super().check_point(*point)
         check_units(self.shape.problem, self.farthest, *point)
 
@@ -368,7 +357,6 @@ class DescentIterate(Query):
         )
 
     def exact_sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         records = records_apart(neighboring_relation)
         return self._apart(records * self.shape.record_lipschitz / self.shape.n_samples)
 
@@ -407,20 +395,7 @@ def certified_minimizer(
 ) -> OptimizeResult:
     """Minimize to a certificate of `tolerance`, with the optimizer `first` and then with others.
 
-    Parameters
-    ----------
-    objective : Objective
-    tolerance : float
-        For µ times the distance to the minimizer.
-    first : str or callable
-        As for :class:`CertifiedMinimizer`.
-    **options
-        Further arguments of it.
-
-    Returns
-    -------
-    OptimizeResult
-        Of the optimizer; its point is certified, the rest is what it says.
+    The point of the result is certified, the rest is what an optimizer says.
 
     Raises
     ------
@@ -451,12 +426,7 @@ def certified_minimizer(
 
 
 def check_certifiable(shape: Any) -> None:
-    """Refuse objectives without a bound of their minimizers' distance, or without a certificate.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse objectives without a bound of their minimizers' distance, or without a certificate."""
     if shape.lacks is not None:
         raise ValueError(f"loss must be {shape.lacks}; got {shape.problem.loss.name!r}.")
     if shape.certificate is None:

@@ -64,7 +64,6 @@ class ProductSums(Query):
         return self.largest * math.sqrt(0.5 + _TARGET_SHARE)
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the l2 distance that the docstring proves."""
         alone = records_apart(neighboring_relation) == 1
         largest = self.shape.record_weight * self.shape.row_norm**2
         farthest = largest * (math.sqrt(0.5 + _TARGET_SHARE) if alone else 1.0 + _TARGET_SHARE)
@@ -76,12 +75,7 @@ class ProductSums(Query):
         return 1.01 * UNIT * additions * self.shape.n_samples * self._single
 
     def check_point(self, *point: Any) -> None:
-        """Refuse ranges in which some targets have no place.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse ranges in which some targets have no place."""
         super().check_point(*point)
         center, half = point
         if not (abs(center) <= self.largest_argument and 1e-100 <= half <= 1e100):
@@ -96,8 +90,7 @@ class ProductSums(Query):
         sums = partial(
             _sums, center=center, half=half, bound=self.target_bound, factor=self.target_factor
         )
-        total: Vector = add_up(prepared.map_blocks(sums))
-        return total
+        return add_up(prepared.map_blocks(sums))
 
 
 def _scaled(target: Vector, center: float, half: float, bound: float) -> Vector:

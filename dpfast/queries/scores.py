@@ -34,7 +34,6 @@ class ScoreSum(Query):
         self.dimension = 1
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         records_apart(neighboring_relation)  # refuses what is no relation
         return 1.0
 

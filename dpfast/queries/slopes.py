@@ -7,15 +7,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.queries._linear import relative_weights
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
-
-Vector = NDArray[np.float64]
 
 # Width of a corner: on a line of no width 0/0 would be no slope.
 _LEAST = 1e-300
@@ -45,12 +43,7 @@ class _AlongConstant(Query):
         return 1.0 if self.shape.several_rows else self.shape.record_weight
 
     def check_point(self, *point: Any) -> None:
-        """Refuse a size, or a number of rows, that is none.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse a size, or a number of rows, that is none."""
         super().check_point(*point)
         _, size, rows = point
         if not (1e-100 <= size <= 1e100 and 1.0 <= rows < math.inf):
@@ -91,7 +84,6 @@ class QuantileSlopes(_AlongConstant):
         self.quantile, self._width = shape.loss.quantile, shape.loss.width
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         replaced = records_apart(neighboring_relation) > 1
         return self._single * (1.0 if replaced else max(self.quantile, 1.0 - self.quantile))
 
@@ -119,7 +111,6 @@ class ResidualSum(_AlongConstant):
     """
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         return records_apart(neighboring_relation) * self._single
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:

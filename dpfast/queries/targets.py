@@ -7,14 +7,12 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
-
-Vector = NDArray[np.float64]
 
 
 class _Counts(Query):
@@ -28,7 +26,6 @@ class _Counts(Query):
         self.shape, self.dimension = shape, count
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         records = records_apart(neighboring_relation)
         return (records if self.norm == "l1" else math.sqrt(records)) * self._single
 
@@ -109,7 +106,6 @@ class TargetSum(Query):
         self.shape = shape
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the distance that the docstring proves."""
         records_apart(neighboring_relation)  # refuses a relation that there is not
         return self.shape.record_weight
 
@@ -119,12 +115,7 @@ class TargetSum(Query):
         return 1.01 * UNIT * (self.shape.most_rows + 8.0) * n * self.shape.max_weight
 
     def check_point(self, *point: Any) -> None:
-        """Refuse a top that is no target.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse a top that is no target."""
         super().check_point(*point)
         if not 0.0 < point[0] < math.inf:
             raise ValueError(f"top must be positive; got {point[0]}. Nothing was spent.")
@@ -161,12 +152,7 @@ class TargetHistogram(_Counts):
         self.by_group = shape.several_rows
 
     def check_point(self, *point: Any) -> None:
-        """Refuse bins without a width.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse bins without a width."""
         super().check_point(*point)
         low, high = point
         if not (low < high and math.isfinite(high - low)):
@@ -202,12 +188,7 @@ class TargetTails(_Counts):
         self.steps = steps
 
     def check_point(self, *point: Any) -> None:
-        """Refuse distances that do not grow, and a place that is none.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse distances that do not grow, and a place that is none."""
         super().check_point(*point)
         place, least, greatest = point
         if not (math.isfinite(place) and 0.0 < least < greatest < math.inf):

@@ -17,15 +17,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import ColumnHistogram, LongRows
 from dpfast.shape import ProblemShape
 from dpfast.solvers._range_laws import Search, ends, normal_laws
 from dpfast.solvers._shares import Release
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _RANGES, _LONG_ROWS = "column ranges", "long rows"
 ROUNDS, _BINS = 3, 101

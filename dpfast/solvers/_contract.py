@@ -235,14 +235,17 @@ class Solver(Generic[S]):
 
     def __post_init__(self) -> None:
         if not self.options:
-            taken = inspect.signature(self.plan).parameters.values()
-            names = (p.name for p in taken if p.kind is p.KEYWORD_ONLY)
-            options = tuple(name for name in names if name not in _COMMON)
-            object.__setattr__(self, "options", options)
+            object.__setattr__(self, "options", options_of(self.plan))
 
 
 # What every plan takes besides its options.
 _COMMON = ("neighboring_relation", "accountant")
+
+
+def options_of(plan: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of the options that a plan takes, in the order of its signature."""
+    taken = inspect.signature(plan).parameters.values()
+    return tuple(p.name for p in taken if p.kind is p.KEYWORD_ONLY and p.name not in _COMMON)
 
 
 def check_planned(plan: Plan[Any], problem: Any) -> None:
@@ -294,12 +297,7 @@ def check_alpha(alpha: float | str | None, shape: ProblemShape) -> float | None:
 
 
 def check_supported(solver: Solver[Any], budget: Budget, neighboring_relation: str) -> None:
-    """Refuse a budget or a neighboring relation that a solver cannot serve.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a budget or a neighboring relation that a solver cannot serve."""
     if budget.kind not in solver.budgets:
         raise ValueError(
             f"budget must be one of {', '.join(_WRITTEN[kind] for kind in solver.budgets)} "
@@ -316,12 +314,7 @@ def check_supported(solver: Solver[Any], budget: Budget, neighboring_relation: s
 def check_shape(
     name: str, shape: ProblemShape, lacking: str | None, most: float = math.inf, remedy: str = ""
 ) -> None:
-    """Refuse a loss that is `lacking` something for a solver, and more weights than it takes.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a loss that is `lacking` something for a solver, and more weights than it takes."""
     if lacking is not None:
         raise ValueError(f"loss must be {lacking}, for {name}; got {shape.loss.name!r}.")
     if shape.dim > most:

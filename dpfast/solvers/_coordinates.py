@@ -32,6 +32,7 @@ from scipy.linalg import null_space
 from scipy.sparse import csr_array
 from scipy.special import ndtr
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import ColumnParts, bounded, symmetric
@@ -39,9 +40,6 @@ from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _column_ranges
 from dpfast.solvers._column_ranges import ColumnRanges
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _SQRT_2 = math.sqrt(2.0)
 # Mean squares of a normal column over the square of its mean absolute value.
@@ -326,8 +324,7 @@ class Estimate:
 
     def deviation(self) -> Vector:
         """Of the mean's noise."""
-        found: Vector = 1.0 / np.sqrt(self.precision)
-        return found
+        return 1.0 / np.sqrt(self.precision)
 
 
 def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) -> Columns:
@@ -446,8 +443,7 @@ def _rareness(
 
 def _mostly_zero(below: Vector, center: Vector) -> NDArray[np.bool_]:
     """Which columns reach as far below their centers, on average, as if most entries were 0."""
-    found: NDArray[np.bool_] = (below > _ZEROS * center) & (below < _MOST_ZEROS * center)
-    return found
+    return (below > _ZEROS * center) & (below < _MOST_ZEROS * center)
 
 
 def spread_of(binary: NDArray[np.bool_], height: float) -> Vector:
@@ -578,8 +574,7 @@ def _whitening(moments: Matrix, deviation: float) -> Matrix:
     less = np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
     shrunk = 1.0 + np.sign(away) * np.minimum(less, np.abs(_without_noise(away, deviation)))
     shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
-    found: Matrix = vectors / np.sqrt(shrunk)
-    return found
+    return vectors / np.sqrt(shrunk)
 
 
 def _without_noise(eigenvalues: Vector, deviation: float) -> Vector:

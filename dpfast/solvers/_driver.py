@@ -355,17 +355,6 @@ def carry_out(
     All accesses of a plan are paid for, also those that its run leaves out, unless they depend on
     what was released and the ledger accounts for that.
 
-    Parameters
-    ----------
-    plan : Plan
-    problem : Problem or Objective
-    rng : SecureGenerator
-    ledger : Ledger
-
-    Returns
-    -------
-    Outcome
-
     Raises
     ------
     ValueError
@@ -435,33 +424,12 @@ def fit_each(
     distinction: tuple[Any, ...] = (),
     begun: tuple[Ledger, SecureGenerator] | None = None,
 ) -> tuple[list[Outcome], PrivacyReport]:
-    """Carry out a plan on each of several problems, on one ledger.
+    """Carry out a plan on each of several problems, which are made in turn, on one ledger.
 
-    Parameters
-    ----------
-    plan : Plan
-    problems : sequence of callables
-        Each returns a problem when its turn comes.
-    whole : Problem or Objective
-        What was inferred from data, and the checkpoint's rows.
-    budget : Budget
-        Of all of them together.
-    accountant : str
-        Of the ledger.
-    events : sequence of Event
-        What all the runs will spend: a BudgetAccountant is charged for all of it, or nothing.
-    random_state, notes, checkpoint, accounts
-        As for :func:`solve`.
-    distinction : tuple
-        What else makes this fit another one for a checkpoint.
-    begun : (Ledger, SecureGenerator) or None, default=None
-        Those with which something was released for this fit before, see :func:`begin`; the events
-        were checked then.
-
-    Returns
-    -------
-    outcomes : list of Outcome
-    report : PrivacyReport
+    `whole` has the checkpoint's rows, and what was inferred from data; `events` are what all the
+    runs spend: a BudgetAccountant is charged for all of it, or nothing.  `distinction` is what else
+    makes this fit another one for a checkpoint.  `begun` are ledger and generator with which
+    something was released for this fit before (:func:`begin`): the events were checked then.
     """
     if checkpoint is not None and not SOLVERS[plan.solver].resumable:
         raise ValueError(

@@ -307,8 +307,7 @@ class Start:
             v, last = z - change, v
             if step >= steps - late:
                 total = total + v
-        mean: Vector = total / late
-        return mean
+        return total / late
 
     def _slopes(self, v: Vector) -> Vector:
         """The noisy mean gradient at a point."""
@@ -534,8 +533,7 @@ class Steps:
         noise = deviation**2 * float(np.trace(inverse @ self.back @ self.back))
         step *= max(0.0, 1.0 - noise / max(float(step @ curvature @ step), 1e-300))
         step *= min(1.0, _LONGEST_STEP / max(float(np.linalg.norm(step)), 1e-300))
-        following: Vector = path.points[0] + step
-        return following
+        return path.points[0] + step
 
     def _curvature(
         self, mechanism: Gaussian, stack: Matrix, seen: float
@@ -554,8 +552,7 @@ class Steps:
         u = self.color @ change
         by_curvature = of_curvature**2 * (u @ u * np.eye(self.ask.dim) + np.outer(u, u))
         by_scores = deviation**2 * self.back @ self.back
-        noise: Matrix = by_scores + self.color @ by_curvature @ self.color
-        return noise
+        return by_scores + self.color @ by_curvature @ self.color
 
 
 def _first_heard(counts: Vector, noise: float) -> int | None:

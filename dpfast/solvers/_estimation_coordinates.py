@@ -97,24 +97,10 @@ def learn_transform(
     curator: Curator,
     limit: float,
 ) -> Matrix:
-    """``W``, private: coordinates ``Wᵀ x̃`` that are nearly centered and white.
+    """``W``, private, of a reach up to `limit`: coordinates ``Wᵀ x̃`` that are nearly white.
 
-    Parameters
-    ----------
-    shape : ProblemShape
-    columns : Columns
-    clip : float
-        Bound of the scores, over the root of the weights' number: rows that are ``√(clip² - 1)``
-        times as long are still heard.
-    mechanisms : tuple of Gaussian
-        For the correlations.
-    curator : Curator
-    limit : float
-        Of the transform's reach.
-
-    Returns
-    -------
-    ndarray of shape (dim, dim)
+    Scores are bounded by `clip` times the root of the weights' number, so that rows are still heard
+    that are ``√(clip² - 1)`` times as long.
     """
     d, n, root = shape.n_features, shape.n_samples, math.sqrt(shape.dim)
     heard = math.sqrt(max(clip**2 - 1.0, 0.1)) * root

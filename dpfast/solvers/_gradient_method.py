@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_flag, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.fused import LastIterate
@@ -34,34 +35,15 @@ from dpfast.mechanisms import Access
 from dpfast.optimizers._contract import project
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, budget_epsilon, budget_mu
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha, options_of
 from dpfast.solvers._gradient_choice import Choice, Schedule
 from dpfast.solvers._noisy_gradient import POWER, NoisyGradient
 from dpfast.theory import kuru2020 as theory
 
-Vector = NDArray[np.float64]
-
 # What the pages of all of them say.
 _FAMILY = (__doc__ or "").partition("\n\n")[2]
-#: Options of every method of the family.
-OPTIONS = (
-    "alpha",
-    "iterations",
-    "max_iterations",
-    "step",
-    "momentum",
-    "split",
-    "noise",
-    "clip_norm",
-    "data_l1_norm",
-    "batch",
-    "average",
-    "w0",
-    "w_radius",
-    "initial_error",
-    "minimizer_norm",
-    "keep_iterates",
-)
+# Options of some methods of the family; all others are every method's.
+_OF_SOME = ("analysis", "bound", "p", "first_stage")
 EXPECTS = "excess_risk_bound"
 
 # What "auto" chooses among.
@@ -328,18 +310,7 @@ def gradient_method(
     options: tuple[str, ...] = (),
     **defaults: Any,
 ) -> Solver[Settings]:
-    """One of the family.
-
-    Parameters
-    ----------
-    name, method, doc : str
-    exact : mapping
-        Options with which a noiseless run reaches the minimizer.
-    options : tuple of str, default=()
-        Options besides :data:`OPTIONS`.
-    **defaults
-        Options of :func:`plan` whose defaults are others.
-    """
+    """One of the family, with options beside the usual ones, and other defaults for some."""
     return Solver(
         name=name,
         doc=f"{doc}\n\n{_FAMILY}",
@@ -353,7 +324,7 @@ def gradient_method(
         minimizes=True,
         expects=EXPECTS,
         exact=exact,
-        options=(*OPTIONS, *options),
+        options=tuple(name for name in options_of(plan) if name in options or name not in _OF_SOME),
     )
 
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.privacy import records_apart
@@ -31,8 +31,6 @@ from dpfast.queries import GroupGradient, GroupSizes
 from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers._shares import Release
-
-Vector = NDArray[np.float64]
 
 _SIZES = "sizes of groups"
 #: Share of the budget, in units of mu², that the counts take.
@@ -77,8 +75,7 @@ class SizeLaw(NamedTuple):
     def alike(self, powers: Vector) -> Vector:
         """Expected ``min(1, γ r / l)``, γ² the mean size, if l is r times the size to a power."""
         least = math.sqrt(self.mean) / self.sizes ** powers[:, None]
-        found: Vector = np.minimum(1.0, least) @ self.shares
-        return found
+        return np.minimum(1.0, least) @ self.shares
 
     def counted(self) -> tuple[float, float]:
         """The size from which on groups are large, and what groups count on average.
@@ -183,17 +180,8 @@ def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
 class Pace:
     """The radius of the gradients along a descent, as the alikeness that was released has it.
 
-    Parameters
-    ----------
-    groups : Groups
-        With its sizes.
-    mechanism : Gaussian
-        The release of the gradients.
-    shape : ProblemShape
-    row_norm : float
-        To which single rows' gradients are clipped.
-    half : float, default=1.0
-        Half the width of the targets' range, in units of which the descent is.
+    Single rows' gradients are clipped to `row_norm`; the descent is in units of `half` the width of
+    the targets' range.
     """
 
     def __init__(

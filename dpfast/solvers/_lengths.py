@@ -13,11 +13,7 @@ _SHORT = 0.1
 def said_of_lengths(shape: ProblemShape, mean_square: float) -> tuple[str, ...]:
     """What to say where a released mean square of the rows' norms is far below the bound.
 
-    Parameters
-    ----------
-    shape : ProblemShape
-    mean_square : float
-        An estimate that noise makes larger rather than smaller.
+    Noise makes that estimate larger rather than smaller.
     """
     share = math.sqrt(max(mean_square, 0.0)) / shape.data_norm
     if shape.unit != "row" or shape.max_weight != 1.0 or not share < _SHORT:

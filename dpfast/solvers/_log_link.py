@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
@@ -32,9 +32,6 @@ from dpfast.queries import RelativeGradient, TargetCounts, TargetSum, bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers._shares import Release
 from dpfast.solvers._target_law import TargetLaw, highest
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _COUNTS, _MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercept and length"
 # Octaves below the highest target that are told apart, at least.
@@ -245,8 +242,7 @@ def curvature(loss: Loss, mean: float | Vector) -> Vector:
     """Of the loss where it is least, for targets of this mean: a slope over a relative residual."""
     # The mean of a rounded law may lie a rounding beyond the targets, where the loss is linear.
     means = np.clip(np.atleast_1d(np.asarray(mean, dtype=np.float64)), *loss.target_range)
-    found: Vector = loss(np.log(means), means)[2]
-    return found
+    return loss(np.log(means), means)[2]
 
 
 @dataclass(frozen=True)

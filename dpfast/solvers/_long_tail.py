@@ -38,14 +38,9 @@ class LongTail:
 
     @classmethod
     def of(cls, places: Vector, noisy: Vector) -> LongTail:
-        """The law that fits noisy shares best, by least squares.
+        """The law that fits noisy shares of the rows near some places best, by least squares.
 
-        Parameters
-        ----------
-        places : ndarray of shape (k,)
-            Binary logarithms of sizes, from the smallest up, half an octave apart.
-        noisy : ndarray of shape (k,)
-            Shares of the rows near each of them, with noise.
+        Places are binary logarithms of sizes, from the smallest up, half an octave apart.
         """
         above = np.cumsum(noisy[::-1])[::-1]
         upper = slice(int(np.argmax(above <= _UPPER * above[0])), None)

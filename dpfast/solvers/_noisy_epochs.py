@@ -97,17 +97,7 @@ def least_noisy_steps(
     noise: str = "auto",
     multiplier: float | None = None,
 ) -> SampledSteps:
-    """Steps with the least noise that a ledger of this budget admits for all of them.
-
-    Parameters
-    ----------
-    query : BatchSum
-    budget, accountant, neighboring_relation
-    n_steps, noise
-        As for :class:`~dpfast.fused.SampledSteps`.
-    multiplier : float or None, default=None
-        Noise to begin with; None asks the accountant.
-    """
+    """Steps with the least noise, from `multiplier` up, that a ledger admits for all of them."""
     check_priced(accountant, query.sampling, neighboring_relation)
     if multiplier is None:
         key = (neighboring_relation, query.sampling, query.batch, query.shape.n_samples, n_steps)

@@ -33,8 +33,6 @@ class NoisyGradient:
     query : ClippedGradient
     neighboring_relation : str
     noise : {"gaussian", "laplace"}
-    clip_norm, data_l1_norm : float or None
-        As given.
     batch : int or None
         Rows in a sample; None: all rows.
     """
@@ -42,8 +40,6 @@ class NoisyGradient:
     query: ClippedGradient
     neighboring_relation: str
     noise: str
-    clip_norm: float | None = None
-    data_l1_norm: float | None = None
     batch: int | None = None
 
     @classmethod
@@ -57,22 +53,7 @@ class NoisyGradient:
         data_l1_norm: float | None = None,
         batch: int | None = None,
     ) -> NoisyGradient:
-        """Settle what is summed from public quantities.
-
-        Parameters
-        ----------
-        shape : ProblemShape
-        neighboring_relation : {"replace_one", "add_or_remove_one"}
-        noise : {"gaussian", "laplace"}
-        clip_norm, data_l1_norm : float or None
-            See :class:`~dpfast.queries.ClippedGradient`.
-        batch : int or None
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is out of range, or a sample cannot be combined with the relation.
-        """
+        """Check the arguments of the query, and that a sample goes with the relation."""
         check_choice("noise", noise, tuple(POWER))
         if batch is not None:
             check_sample(shape, batch, neighboring_relation)
@@ -87,7 +68,7 @@ class NoisyGradient:
             n_rows=batch,
         )
         batch = None if batch == shape.n_samples else batch
-        return cls(query, neighboring_relation, noise, clip_norm, data_l1_norm, batch)
+        return cls(query, neighboring_relation, noise, batch)
 
     @property
     def shape(self) -> ProblemShape:
@@ -112,25 +93,10 @@ class NoisyGradient:
         return longest**2 / m * (n - m) / max(1, n - 1)
 
     def access(self, price: float) -> Access[Vector]:
-        """The access of which one answer costs `price`, of a sum over all rows of it.
-
-        Parameters
-        ----------
-        price : float
-            ε for Laplace noise, μ for Gaussian noise; on the sample, if there is one.
-        """
+        """The access of which one answer costs this ε, or μ, on the sample if there is one."""
         relation = self.neighboring_relation
         if self.batch is not None:
-            return SampledGradient(
-                self.shape,
-                self.batch,
-                price,
-                noise=self.noise,
-                neighboring_relation=relation,
-                clip_norm=self.clip_norm,
-                data_l1_norm=self.data_l1_norm,
-                where=_WHERE,
-            )
+            return SampledGradient(self.query, price, relation, where=_WHERE)
         if self.noise == "laplace":
             return Laplace.calibrate(Budget(price), self.query, relation, where=_WHERE)
         return Gaussian.calibrate(Budget(mu=price), self.query, relation, where=_WHERE)
@@ -151,21 +117,7 @@ class NoisyGradient:
     def accesses(
         self, budget: Budget, accountant: str, shares: Vector
     ) -> tuple[Access[Vector], ...]:
-        """One access an iteration, which together use up `budget`.
-
-        Parameters
-        ----------
-        budget : Budget
-        accountant : str
-            Of the ledger that will be charged.
-        shares : ndarray of shape (n_iterations,)
-            Parts of the whole price that the iterations may spend (of ε, or of μ²); they sum to 1.
-
-        Raises
-        ------
-        UnsupportedEvent
-            If no accountant prices the events.
-        """
+        """One access an iteration; `shares` of the price (of ε, or of μ²) sum to 1."""
         if self.noise == "laplace":
             prices = self.sample_prices(budget_epsilon(budget) * shares)
         elif self.batch is None:

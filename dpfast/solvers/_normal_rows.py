@@ -24,24 +24,11 @@ _EVEN = 0.3
 
 
 def mean_bends(loss: Loss, v: Vector, free: int, cut: float, consistent: bool) -> Matrix:
-    """How the mean gradient of clipped rows grows with the weights, at `v`.
+    """How the mean gradient of clipped rows grows with the weights, at `v`: positive definite.
 
-    Parameters
-    ----------
-    loss : Loss
-    v : ndarray of shape (dim,)
-        In coordinates in which rows are white, the last of which is constant, if not all are free.
-    free : int
-        Coordinates that are not constant.
-    cut : float
-        Largest slope of a row of usual length, in units of the largest there is.
-    consistent : bool
-        As for :class:`~dpfast.queries.CoordinateGradient`.
-
-    Returns
-    -------
-    ndarray of shape (dim, dim)
-        Positive definite.
+    Rows are white in the coordinates, the last of which is constant if not all are `free`.  `cut`
+    is the largest slope of a row of usual length, in units of the largest there is; `consistent` as
+    for :class:`~dpfast.queries.CoordinateGradient`.
 
     Examples
     --------
@@ -57,8 +44,7 @@ def mean_bends(loss: Loss, v: Vector, free: int, cut: float, consistent: bool) -
     bends = np.maximum(bends, _LEAST * loss.smoothness)
     usual, tilted, along = (float(np.mean(bends * _NODES**power)) for power in range(3))
     more = np.array([[along - usual, tilted], [tilted, 0.0]]) / (1.0 + _EVEN)
-    found: Matrix = usual * np.eye(len(v)) + frame @ more @ frame.T
-    return found
+    return usual * np.eye(len(v)) + frame @ more @ frame.T
 
 
 def _bends(loss: Loss, margins: Vector, cut: float, consistent: bool) -> Vector:
@@ -69,8 +55,7 @@ def _bends(loss: Loss, margins: Vector, cut: float, consistent: bool) -> Vector:
         sizes = np.abs(slopes) / loss.lipschitz
         if consistent:
             sizes = np.maximum(sizes, 1.0 - sizes)
-        found: Vector = bends * np.minimum(1.0, cut / np.maximum(sizes, 1e-100))
-        return found
+        return bends * np.minimum(1.0, cut / np.maximum(sizes, 1e-100))
 
     if loss.kind == "regression":
         return np.full_like(margins, cut_bends(_RESIDUAL * _NODES, 0.0).mean())

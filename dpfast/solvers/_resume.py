@@ -22,31 +22,10 @@ def logged(
     rng: SecureGenerator,
     *settings: Any,
 ) -> Iterator[Checkpoint | None]:
-    """Have `ledger` write down what it spends in the file `path`, if one is given.
+    """Have a fresh `ledger` write down what it spends in the file `path`, if one is given.
 
-    Parameters
-    ----------
-    path : path-like or None
-    problem : BlockProblem
-    plan : Plan
-    ledger : Ledger
-        Nothing was spent on it.
-    rng : SecureGenerator
-    *settings
-        What else makes this fit another one if it changes.
-
-    Yields
-    ------
-    Checkpoint or None
-        If its `outcome` is set, the fit was complete: its events are on the ledger again, and there
-        is nothing left to do.
-
-    Raises
-    ------
-    ValueError
-        If the rows are in memory, where a fit takes seconds and the data have no name.
-    CheckpointError, OSError
-        See :meth:`dpfast.privacy.checkpoint.Checkpoint.open`.
+    If the checkpoint's `outcome` is set, the fit was complete: its events are on the ledger again,
+    and nothing is left to do.  `settings` are what else makes this fit another one if it changes.
     """
     if path is None:
         yield None

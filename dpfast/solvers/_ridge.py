@@ -131,20 +131,8 @@ def auto_alpha(
     """Ridge that minimizes :meth:`Task.risk_bound` for the mean of a smooth loss.
 
     With ``v_z = (c/α)²`` the bound is ``(α/2)B² + βc²/(2α²) + dc²/(2α)``; its derivative vanishes
-    at the one positive root of ``B²α³ - dc²α - 2βc²``.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-    neighboring_relation : str
-    noise_factor : float
-        Standard deviation of the noise per unit of sensitivity.
-    minimizer_norm : float
-        ``B``.
-
-    Returns
-    -------
-    float
+    at the one positive root of ``B²α³ - dc²α - 2βc²``, ``B`` the minimizer's norm and ``c/α`` the
+    noise's deviation, `noise_factor` times the sensitivity.
     """
     c = noise_factor * shape.minimizer_sensitivity(1.0, neighboring_relation)
     linear = shape.dim * (c / minimizer_norm) ** 2

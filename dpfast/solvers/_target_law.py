@@ -18,11 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainc
 
+from dpfast._typing import Matrix, Vector
 from dpfast.solvers._coordinates import expected_shares
 from dpfast.solvers._range_laws import normal_shares
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # Of the targets in an octave: their mean and mean square, in units of its upper end.
 _MIDDLE, _SQUARE = 0.72, 0.56

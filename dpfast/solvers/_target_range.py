@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_integer
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -28,9 +28,6 @@ from dpfast.queries import TargetHistogram
 from dpfast.shape import ProblemShape
 from dpfast.solvers._range_laws import SEEN, Search, ends, normal_laws, place, rows_told
 from dpfast.solvers._shares import Release, pure_releases
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 _RANGE = "range of the targets"
 ROUNDS, PURE_ROUNDS, _BINS = 5, 3, 33
@@ -116,6 +113,8 @@ class TargetRange:
         Rows on either side that a range need not hold.
     quantile : float or None
         Of the targets, where a descent begins; None: at their mean.
+    widening : float
+        By how much a range that a pure budget tells is widened.
     """
 
     histogram: Gaussian | Laplace
@@ -125,6 +124,12 @@ class TargetRange:
     centered: bool
     tail: float = 0.0
     quantile: float | None = None
+    widening: float = 1.0
+
+    @property
+    def accesses(self) -> tuple[tuple[Gaussian | Laplace, int], ...]:
+        """What is asked, and how often."""
+        return ((self.histogram, self.rounds),)
 
     @property
     def found(self) -> bool:
@@ -177,22 +182,15 @@ def planned_of_pure(
             f"target_rounds must be 0 for the loss {shape.loss.name!r} with {budget!r}; got "
             f"{rounds}. Only ranges of numbers without a log link are learned, with a pure budget."
         )
-    epsilon, share = budget_epsilon(budget), pure_share(_pure_rows(shape, budget, relation))
+    epsilon = budget_epsilon(budget)
+    # In units of the noise of a count that has all of the budget.
+    rows = epsilon * shape.n_samples / (math.sqrt(2.0) * records_apart(relation))
     release = pure_releases(epsilon, relation)
-    found = planned(shape, 1.0, rounds, share, release, tail(shape.loss), norm="l1")
+    found = planned(shape, 1.0, rounds, pure_share(rows), release, tail(shape.loss), norm="l1")
+    if shape.loss.even:
+        found = replace(found, widening=max(1.0, (rows / _WIDER_FROM) ** 0.25))
     spent = ACCOUNTANTS["pure"].spent(found.histogram.events(rounds), budget)
     return found, Budget((epsilon - spent) * (1.0 - 2.0**-40))
-
-
-def widening(shape: ProblemShape, budget: Budget, relation: str) -> float:
-    """By how much ranges that a pure budget tells are widened."""
-    rows = _pure_rows(shape, budget, relation)
-    return max(1.0, (rows / _WIDER_FROM) ** 0.25) if shape.loss.even else 1.0
-
-
-def _pure_rows(shape: ProblemShape, budget: Budget, relation: str) -> float:
-    """Rows in units of the noise of a count that has all of a pure budget."""
-    return budget_epsilon(budget) * shape.n_samples / (math.sqrt(2.0) * records_apart(relation))
 
 
 def learn_range(target: TargetRange, curator: Curator) -> Place:

@@ -120,16 +120,8 @@ def _seen(counts: Matrix) -> int:
 def _bias(cuts: Vector, edges: Vector, sides: Matrix, middle: float, noise: Matrix) -> Vector:
     """How far the center of slopes cut so is from the mean, less a deviation of the noise.
 
-    Parameters
-    ----------
-    cuts, edges : ndarray
-        Distances, increasing.
-    sides : ndarray of shape (2, k)
-        Shares of the rows between the edges, below and above.
-    middle : float
-        Share of those up to the first edge.
-    noise : ndarray of shape (2, k)
-        Deviations of `sides`.
+    `sides` are the shares of the rows between the edges, below and above, with this noise; `middle`
+    is that of the rows up to the first edge.
     """
     width = edges[1] / edges[0]
     away: Matrix = edges[:-1, None] * width**_WITHIN
@@ -150,5 +142,4 @@ def _bias(cuts: Vector, edges: Vector, sides: Matrix, middle: float, noise: Matr
     deviation = np.sqrt((over.mean(axis=1) @ weight) ** 2 @ np.square(noise).sum(axis=0))
     bias = np.maximum(0.0, bias - deviation / np.clip(inside, _LEAST_INSIDE, 1.0))
     # It may change its sign on the way out, and is not gone where it does.
-    found: Vector = np.maximum.accumulate(bias[::-1])[::-1]
-    return found
+    return np.maximum.accumulate(bias[::-1])[::-1]

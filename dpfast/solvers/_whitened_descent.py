@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
@@ -30,15 +30,11 @@ from dpfast.solvers import _groups, _log_link
 from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound
 from dpfast.solvers._groups import Groups
 from dpfast.solvers._intercept import Released, expected_intercept, root
+from dpfast.solvers._level import Level
 from dpfast.solvers._log_link import LogLink, Spread
-from dpfast.solvers._mean_level import MeanLevel
-from dpfast.solvers._quantile_level import QuantileLevel
 from dpfast.solvers._target_range import Place, TargetRange
 from dpfast.solvers._target_tails import Tails
 from dpfast.solvers._whitened_rules import is_mean
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 # The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
 # slopes that are clipped, at half the largest and less, do not follow the weights.
@@ -95,7 +91,7 @@ class Settings:
     link: LogLink | None = None
     target_range: TargetRange | None = None
     tails: Tails | None = None
-    level: QuantileLevel | MeanLevel | None = None
+    level: Level | None = None
     groups: Groups | None = None
     rows_per_weight: float = math.inf
     consistent: bool = False
@@ -123,14 +119,12 @@ def descend(
 ) -> tuple[Matrix, Vector, float]:
     """Noisy gradient descent in the coordinates.
 
+    With ``settings.classes``, weights are a matrix of as many columns, one a class; adding the same
+    vector to all of them changes no loss, so what their noise has in common is taken out.
+
     Parameters
     ----------
-    settings : Settings
-        With ``classes``, weights are a matrix of as many columns, one a class; adding the same
-        vector to all of them changes no loss, so what their noise has in common is taken out.
-    shape : ProblemShape
-    curator : Curator
-    coordinates : Coordinates
+    settings, shape, curator, coordinates
     spread : Spread, Place or None, default=None
         Of the targets, released before: for a loss with a log link, or for one of other numbers.
         Where these are, everything is in units of half the width of their range, and so is the
@@ -537,18 +531,8 @@ def kept(v: Matrix, deviation: float, entries: int) -> float:
 def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
     """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
-    Parameters
-    ----------
-    settings : Settings
-    n_samples : int
-    curved : ndarray
-        In units of the usual curvature; 0 is flat ground.
-
-    Returns
-    -------
-    ndarray
-        The recursion of `descend` is linear in the noise at a fixed curvature, so each step's noise
-        has a share in the average.
+    In units of the usual curvature: 0 is flat ground.  The recursion of `descend` is linear in the
+    noise at a fixed curvature, so each step's noise has a share in the average.
     """
     steps, momentum = settings.iterations, settings.momentum
     first = first_averaged(settings)
@@ -563,8 +547,7 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
         squares += (paces[k] * effect) ** 2
         after, later = (1.0 - paces[k] * pull) * effect, after
     noise = settings.gradient.stddev / n_samples / settings.curvature
-    deviations: Vector = noise * np.sqrt(squares)
-    return deviations
+    return noise * np.sqrt(squares)
 
 
 def noise_of_weights(

@@ -45,20 +45,7 @@ _SURE = 2.0
 def rows_per_weight(
     shape: ProblemShape, budget: Budget, neighboring_relation: str, accountant: str = "auto"
 ) -> float:
-    """``u = µ n / (k d)``: rows behind one weight, times the privacy loss allowed to one of them.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-    budget : Budget
-        Not pure.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}
-    accountant : str, default="auto"
-
-    Returns
-    -------
-    float
-    """
+    """``u = µ n / (k d)``: rows behind one weight, times the privacy loss allowed to each."""
     mu = budget_mu(budget, accountant) / records_apart(neighboring_relation)
     return mu * shape.n_samples / shape.dim
 
@@ -77,25 +64,11 @@ def automatic_settings(
     steps and less belief in what was learned. The intercept is one number and not d of them: the
     same noise lets it go ``d`` times as far.
 
-    Parameters
-    ----------
-    u : float
-        See :func:`rows_per_weight`.
-    shape : ProblemShape
-        Its number of weights frees the intercept; of many numbers fewer steps are made.
-    counts : float, default=0.3
-        Weight of the counts of the classes.  What they add to the price of the columns' moments is
-        taken from the gradients, and steps are as much shorter.
-    consistent : bool, default=False
-        Whether rows are clipped by factors that do not depend on their labels.  That has no bias if
-        the model is right, so more is clipped, and the minimum is farther.
-    narrowing : float, default=1.0
-        Of the corner: steps get shorter, so there are more, and the late ones are averaged.  A wide
-        corner had its minimum at longer weights, which hid what the shrinkage takes.
-
-    Returns
-    -------
-    dict
+    What the classes' `counts` add to the price of the columns' moments is taken from the gradients,
+    and steps are as much shorter.  Clipping that is `consistent` has no bias if the model is right,
+    so more is clipped, and the minimum is farther.  With a `narrowing` corner steps get shorter, so
+    there are more, and the late ones are averaged; a wide corner had its minimum at longer weights,
+    which hid what the shrinkage takes.
     """
     # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do; the
     # longer residuals get, the more noise there is in a step of the intercept.
@@ -177,18 +150,8 @@ def automatic_narrowing(shape: ProblemShape, u: float) -> float:
 
     A wide corner moves the minimum, most where there is no signal and margins pile up at it.  A
     narrow one takes more steps and less shrinkage, and so lets in more noise where rows are few, as
-    they are around an outer quantile: ``4 q (1 - q)`` times as many as around the median, or so.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-        A width that was chosen stays.
-    u : float
-        See :func:`rows_per_weight`.
-
-    Returns
-    -------
-    float
+    they are around an outer quantile: ``4 q (1 - q)`` times as many as around the median, or so.  A
+    width that was chosen stays.
     """
     if not (shape.loss.cornered and shape.loss.default_width):
         return 1.0
@@ -237,18 +200,8 @@ def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:
     Where noise is large, few or short steps leave the weights near a constant prediction, which
     loses a share of the loss at zero (for targets of at most one): a third, as a guess.  Data in
     which the curvature is far from a quarter of its largest value (rare classes, very strong
-    signals) lose more; docs/auto.md compares the guess with what was measured.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-    by_noise : float
-        Excess loss by noise alone, at a quarter of the largest curvature.
-
-    Returns
-    -------
-    float
-        Grows with `by_noise`.
+    signals), for which `by_noise` is, lose more; docs/auto.md compares the guess with what was
+    measured.
     """
     most = min(shape.loss.at_zero, shape.loss.lipschitz) * shape.max_weight / 3.0
     return by_noise / (1.0 + by_noise / most)

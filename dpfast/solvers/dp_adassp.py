@@ -130,13 +130,12 @@ def plan(
     else:
         # E‖z‖² = D (D + 1) scale² for this law.
         noise, stddev = "l2-laplace", math.sqrt(mechanism.dimension + 1.0) * mechanism.scale
-    learned = [] if target_range is None else [(target_range.histogram, rounds)]
     return Plan(
         solver=NAME,
         shape=shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
-        accesses=(*learned, (mechanism, 1)),
+        accesses=(*(target_range.accesses if target_range else ()), (mechanism, 1)),
         settings=Settings(
             mechanism=mechanism,
             target_range=target_range,

@@ -75,8 +75,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -101,8 +101,6 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _estimation, _estimation_coordinates, _groups, _seconds
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._shares import Release, releases
-
-Vector = NDArray[np.float64]
 
 NAME = "dp-newton"
 
@@ -306,8 +304,7 @@ def width_ratio(shape: ProblemShape, clip: float, mu: float, share: float) -> fl
     if scaled(shape.loss):
         spread = (_LONG_TAIL if shape.loss.log_link else _RESIDUAL) ** 2
     noise = shape.dim * clip**2 / (share * shape.n_samples * mu**2)
-    ratio: float = math.sqrt(1.0 + 1.4 * noise / spread)
-    return ratio
+    return math.sqrt(1.0 + 1.4 * noise / spread)
 
 
 def rows_for_coverage(shape: ProblemShape, mu: float) -> float:

@@ -15,7 +15,7 @@ Targets that are numbers may be far narrower than their declared bounds: a run l
 first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`); if a mean is asked for,
 of a range as wide as counts of the tails are worth (`dpfast/solvers/_target_tails.py`).  The
 intercept of a quantile, or of a mean over groups, is settled in the end, by what nothing clips
-(`dpfast/solvers/_quantile_level.py`, `_mean_level.py`).  Losses
+(`dpfast/solvers/_level.py`).  Losses
 with a log link come with no scale of their slopes, either: a run learns mean and spread of the
 targets first, and corrects intercept and length of the weights in the end
 (`dpfast/solvers/_log_link.py`).
@@ -50,8 +50,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_flag, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -69,9 +69,8 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import (
     _column_ranges,
     _groups,
+    _level,
     _log_link,
-    _mean_level,
-    _quantile_level,
     _seconds,
     _target_range,
     _target_tails,
@@ -88,9 +87,7 @@ from dpfast.solvers._coordinates import (
 )
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Direction
-from dpfast.solvers._mean_level import MeanLevel
 from dpfast.solvers._normal_rows import mean_bends
-from dpfast.solvers._quantile_level import QuantileLevel
 from dpfast.solvers._shares import Release, releases
 from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import (
@@ -115,9 +112,6 @@ from dpfast.solvers._whitened_rules import (
     tells_squares,
     weight_of_counts,
 )
-
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 
 NAME = "dp-whitened-gd"
 
@@ -275,7 +269,9 @@ def plan(
     )  # fmt: skip
     counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
     for_tails = _target_tails.share(rows) if counts_tails else 0.0
-    level, for_level = _level_planned(shape, ridge, rows, target_rounds, release)
+    # A ridge has a part in where the intercept belongs.
+    level = _level.planned(shape, rows, release) if target_rounds > 0 and not ridge else None
+    for_level = 0.0 if level is None else level.share
     left = _left(options, slopes.share + for_ranges + for_tails + for_level)
 
     target_range = slopes.learned.get("target_range")
@@ -341,22 +337,6 @@ def _check_target_rounds(target_rounds: int | str, shape: ProblemShape) -> int:
             "numbers without a log link have a range that is learned."
         )
     return rounds
-
-
-def _level_planned(
-    shape: ProblemShape, ridge: float | None, rows: float, target_rounds: int, release: Release
-) -> tuple[QuantileLevel | MeanLevel | None, float]:
-    """How the intercept is settled in the end, and the share of the budget that takes.
-
-    Not with a ridge, which has a part in where the intercept belongs.
-    """
-    if target_rounds == 0 or ridge:
-        return None, 0.0
-    share = _quantile_level.share(shape, rows)
-    if share > 0.0:
-        return _quantile_level.planned(shape, share, release), share
-    level = _mean_level.planned(shape, release)
-    return level, 0.0 if level is None else _mean_level.SHARE
 
 
 def _column_ranges_planned(
@@ -508,7 +488,7 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
     if link is not None:
         first += link.first
     if settings.target_range is not None:
-        first.append((settings.target_range.histogram, settings.target_range.rounds))
+        first += settings.target_range.accesses
     if settings.tails is not None:
         first.append((settings.tails.histogram, 1))
     if learning.ranges is not None:
@@ -519,7 +499,7 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
         first.append((learning.correlation, learning.correlation_rounds))
     last = [] if link is None else [link.last]
     if settings.level is not None:
-        last += settings.level.accesses
+        last.append((settings.level.sums, settings.level.rounds))
     return (*first, (settings.gradient, settings.iterations), *last)
 
 
@@ -543,7 +523,7 @@ def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
         [learning.correlation] * learning.correlation_rounds if learning.correlation else []
     )
     releases = [*learning.moments, *correlations]
-    last = sum(times for _, times in settings.level.accesses) if settings.level else 0
+    last = settings.level.rounds if settings.level else 0
     seconds = (
         _seconds.preparation(shape)
         + _seconds.column_ranges(shape, learning.ranges.rounds if learning.ranges else 0)
@@ -568,17 +548,12 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     Outcome
         Its history has the norms of the noisy gradients in the learned coordinates.
     """
-    return run_in_coordinates(plan, curator)[0]
-
-
-def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome, Coordinates]:
-    """The same, and the coordinates that were learned."""
     plan = with_sizes(plan, curator)
     settings, shape, link = plan.settings, plan.shape, plan.settings.link
     if link is None:
         place = learn_place(settings, curator)
         coordinates = learn(settings.learning, shape, curator)
-        return descended(settings, shape, curator, coordinates, place), coordinates
+        return descended(settings, shape, curator, coordinates, place)
     spread = _log_link.learn_spread(link, shape, curator)
     settings = _log_link.learned(link, settings, spread, shape)
     assert settings.link is not None
@@ -589,7 +564,7 @@ def run_in_coordinates(plan: Plan[Settings], curator: Curator) -> tuple[Outcome,
         settings.link, shape, curator, found, settings.limit, spread, settings.ridge
     )
     said = lengths_told(shape, coordinates.columns)
-    return Outcome(w, {"gradient_norm": norms}, said), coordinates
+    return Outcome(w, {"gradient_norm": norms}, said)
 
 
 def descended(

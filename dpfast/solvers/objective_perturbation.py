@@ -154,15 +154,12 @@ def plan(
     settled = _settle(law, ridge, floor, optimizer, minimizer_norm)
     if target_range is None:
         return settled
-    first = (target_range.histogram, target_range.rounds)
     return replace(
         settled,
         budget=budget,
-        accesses=(first, *settled.accesses),
+        accesses=(*target_range.accesses, *settled.accesses),
         settings=replace(
-            settled.settings,
-            target_range=target_range,
-            widening=_target_range.widening(shape, budget, neighboring_relation),
+            settled.settings, target_range=target_range, widening=target_range.widening
         ),
     )
 
@@ -194,21 +191,8 @@ def excess_risk_bound(
     With ``J = Σ ℓ_i + (Λ/2)‖w‖²``, ``w₀`` its minimizer: ``J(ŵ) + <b, ŵ> + (Λ/2)‖ŵ - w₀‖²`` is at
     most ``J(w₀) + <b, w₀>``, so ``J(ŵ) - J(w₀) <= <b, w₀ - ŵ> - (Λ/2)‖ŵ - w₀‖² <= ‖b‖²/(2Λ)``;
     with ``J(w₀) <= J(v)``, the mean losses of ŵ and v differ by at most
-    ``((Λ/2)‖v‖² + dσ²/(2Λ)) / n`` in expectation.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-    ridge : float
-        ``Λ``, of the sum.
-    stddev : float
-        ``σ``: standard deviation of the linear term in each coordinate.
-    minimizer_norm : float
-        ``‖v‖``.
-
-    Returns
-    -------
-    float
+    ``((Λ/2)‖v‖² + dσ²/(2Λ)) / n`` in expectation.  The ridge Λ is that of the sum, and σ the
+    standard deviation of the linear term in each coordinate.
     """
     noise = shape.dim * stddev**2 / ridge
     return 0.5 * (ridge * minimizer_norm**2 + noise) / shape.n_samples
@@ -225,15 +209,6 @@ def excess_risk_guess(
     expansion is of little worth, and noise costs more: ``N (1 + (N / (0.02 L‖v‖))²)``, which
     changes the ridge where weights are hardly better than none.  Each term falls with σ, so the
     minimum over Λ falls as ε grows.
-
-    Parameters
-    ----------
-    shape, ridge, stddev, minimizer_norm
-        As for :func:`excess_risk_bound`.
-
-    Returns
-    -------
-    float
     """
     curvature = _TYPICAL_CURVATURE * shape.n_samples * shape.smoothness / shape.dim
     noise = 0.5 * shape.dim * stddev**2 / (ridge + curvature) / shape.n_samples

@@ -26,8 +26,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
@@ -45,8 +46,6 @@ from dpfast.solvers._ridge import Task, settle_alpha
 from dpfast.solvers._target_range import FARTHEST, TargetRange
 from dpfast.solvers.papers import _rules
 from dpfast.theory import lowy2021, zhang2017
-
-Vector = NDArray[np.float64]
 
 NAME = "output-perturbation"
 
@@ -220,17 +219,12 @@ def plan(
         query, noise, budget, neighboring_relation, accountant, calibration, _WHERE[mode]
     )
     deviation = factor * mechanism.charged_sensitivity
-    first: tuple[tuple[Any, int], ...] = ()
-    wider = 1.0
-    if target_range is not None:
-        first = ((target_range.histogram, target_range.rounds),)
-        wider = _target_range.widening(shape, whole, neighboring_relation)
     return Plan(
         solver=NAME,
         shape=task.problem.with_alpha(ridge) if task.problem is not None and ridge else task.bare,
         budget=whole,
         neighboring_relation=neighboring_relation,
-        accesses=(*first, (mechanism, 1)),
+        accesses=(*(target_range.accesses if target_range else ()), (mechanism, 1)),
         settings=Settings(
             mechanism=mechanism,
             mode=mode,
@@ -241,7 +235,7 @@ def plan(
             minimizer_sensitivity=chosen.exact_sensitivity,
             radius=min(chosen.radius, w_radius) if w_radius is not None else chosen.radius,
             target_range=target_range,
-            widening=wider,
+            widening=target_range.widening if target_range else 1.0,
         ),
         expected={
             "noise_stddev_per_weight": deviation,

@@ -117,17 +117,6 @@ def plan_refit(
     """Settle a whitened descent, of which some gradients first tell whether a prior is right.
 
     If it is, the others tell where the minimum is, beside it; if not, the descent is without it.
-
-    Parameters
-    ----------
-    prior : Coefficients
-    budget : Budget
-        Not pure.
-
-    Raises
-    ------
-    ValueError
-        If the budget or the loss does not suit.
     """
     check_shape(shape, budget, neighboring_relation, accountant)
     descent = dp_whitened_gd.plan(
@@ -366,8 +355,7 @@ def _white(coordinates: Coordinates, settings: RefitSettings) -> Matrix:
     moments = (now * np.eye(len(moments)) + earlier * moments) / (now + earlier)
     # The change is triangular, so that the constant coordinate, which is the last, stays as it is.
     upper = np.linalg.cholesky(moments[::-1, ::-1])[::-1, ::-1]
-    found: Matrix = transform @ np.linalg.inv(upper).T
-    return found
+    return transform @ np.linalg.inv(upper).T
 
 
 def _believed(prior: Coefficients, transform: Matrix, free: int) -> _Belief:

@@ -116,21 +116,7 @@ class PublicSettings:
 
 
 def from_rows(shape: ProblemShape, X: Matrix, y: Vector) -> Known:
-    """The prior of public rows.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-        Of the private problem.
-    X : ndarray of shape (m, n_features)
-        No longer than the private rows.
-    y : ndarray of shape (m,)
-        Targets as the loss takes them.
-
-    Returns
-    -------
-    Known
-    """
+    """What public rows tell, no longer than private ones, with targets as the loss takes them."""
     constant = np.full((len(X), shape.dim - shape.n_features), shape.intercept)
     rows = np.column_stack([X, constant])
     transform = _white(shape, rows)
@@ -199,19 +185,7 @@ def plan_with_rows(
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
 ) -> Plan[PublicSettings]:
-    """Settle everything from public quantities, the prior among them.
-
-    Parameters
-    ----------
-    prior : Known
-    budget : Budget
-        Not pure.
-
-    Raises
-    ------
-    ValueError
-        If the budget or the loss does not suit.
-    """
+    """Settle everything from public quantities, the prior among them."""
     check_shape(shape, budget, neighboring_relation, accountant)
     if shape.dim > MOST_KNOWN:
         raise ValueError(

@@ -91,9 +91,7 @@ def perturbed_minimizers(relation):
 
 def sampled_gradients(relation):
     """The distance of sums over a sample of all rows, in units of the noise."""
-    access = SampledGradient(
-        shape(relation), N, 0.5, noise="gaussian", neighboring_relation=relation, clip_norm=0.4
-    )
+    access = SampledGradient(ClippedGradient(shape(relation), 0.4, n_rows=N), 0.5, relation)
     far = apart(relation, lambda rows: access._sum.over_sample(rows, ZERO, SAMPLE))
     (event,) = access.events()
     return far / access._mechanism.stddev, event.sensitivity / event.stddev

@@ -37,8 +37,8 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
@@ -54,8 +54,6 @@ from dpfast.privacy.papers import zcdp_simple_rho
 from dpfast.queries import ClippedGradient, LineSearchLosses
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
-
-Vector = NDArray[np.float64]
 
 NAME = "dp-agd"
 

@@ -180,8 +180,7 @@ def _spread(rows: int, dim: int, size: float, rng: SecureGenerator) -> Matrix:
 def _cross(parents: Matrix, rows: int, rng: SecureGenerator) -> Matrix:
     """Return children each of whose coordinates is one of the parents', at random."""
     choice = (rng.uint64(rows * parents.shape[1]) % np.uint64(len(parents))).astype(np.intp)
-    picked: Matrix = parents[choice.reshape(rows, -1), np.arange(parents.shape[1])]
-    return picked
+    return parents[choice.reshape(rows, -1), np.arange(parents.shape[1])]
 
 
 def _within(candidates: Matrix, radius: float) -> Matrix:

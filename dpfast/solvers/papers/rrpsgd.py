@@ -208,21 +208,7 @@ def gradient_norm_bound(
     variance: float,
     initial_gap: float,
 ) -> float:
-    """Theorem 5: bound of ``E‖∇F(w_R)‖²``, ``(2 gap + βσ²Ση²) / Σ(2η - βη²)``.
-
-    Parameters
-    ----------
-    step, schedule, n_steps
-        ``η_0 <= 1/β``, the later sizes relative to it, and N.
-    smoothness, variance : float
-        ``β`` of F and ``σ²``.
-    initial_gap : float
-        Bound of ``F(w_0) - F*``.
-
-    Returns
-    -------
-    float
-    """
+    """Theorem 5: bound of ``E‖∇F(w_R)‖²``, ``(2 gap + βσ²Ση²) / Σ(2η - βη²)``; ``η_0 <= 1/β``."""
     n = float(n_steps)
     # Euler-Maclaurin sums of 1/√t, 1/t and 1/t², relative errors below a tenth at n = 1.
     harmonic = math.log(n) + 0.57721566490153286 + 0.5 / n
@@ -243,16 +229,6 @@ def draw_rounds(
     """Draw R in {0, ..., N - 1} with probability proportional to ``2η_R - βη_R²``.
 
     By rejection from the uniform law: the weights fall with the sizes, which are at most ``1/β``.
-
-    Parameters
-    ----------
-    rng : SecureGenerator
-    step, schedule, n_steps, smoothness
-        As for :func:`gradient_norm_bound`.
-
-    Returns
-    -------
-    rounds : int
     """
     largest = step * (2.0 - smoothness * step)
     limit = 2**64 // n_steps * n_steps

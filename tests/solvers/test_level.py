@@ -6,7 +6,7 @@ import pytest
 import dpfast
 from dpfast import Loss, Problem, QuantileRegressor
 from dpfast.queries import QuantileSlopes
-from dpfast.solvers._quantile_level import ROUNDS, _Search
+from dpfast.solvers._level import ROUNDS, _Search
 
 
 def skewed(n, seed=0):

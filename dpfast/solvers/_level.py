@@ -1,10 +1,16 @@
-"""The intercept of a quantile, from slopes along the constant alone, in the end of a descent.
+"""The intercept, from sums along the constant alone, in the end of a descent.
+
+Along the constant nothing need be clipped, and noise is that of a single number.  So what these
+sums say at the final weights is added to the intercept; the other weights stay as they are.
 
 Above an outer quantile slopes are many times as long as below it, and a clip cuts the longer ones:
-clipped gradients have their zero nearer to the median.  Along the constant nothing need be clipped,
-and noise is that of a single number.  So a few releases of the sum of these slopes at the final
-weights, each at an intercept that the ones before it tell, bring the share of the targets below to
-the quantile that was asked for.  The other weights stay as they are.
+clipped gradients have their zero nearer to the median.  A few releases of the sum of these slopes,
+each at an intercept that the ones before it tell, bring the share of the targets below to the
+quantile that was asked for.
+
+Groups' gradients are cut by how long most of them are, so of a skewed tail a part is lost, and with
+it a part of the mean: a sum of residuals, cut farther out for the same noise, tells it.  Of single
+rows counts of the tails do better (`dpfast/solvers/_target_tails.py`).
 """
 
 from __future__ import annotations
@@ -15,39 +21,47 @@ from dataclasses import dataclass
 from dpfast._typing import Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.queries import QuantileSlopes
+from dpfast.queries import QuantileSlopes, ResidualSum
 from dpfast.shape import ProblemShape
 from dpfast.solvers._groups import SizeLaw
 from dpfast.solvers._shares import Release
-from dpfast.solvers._whitened_rules import sure
+from dpfast.solvers._whitened_rules import is_mean, sure
 
-ROUNDS, _SLOPES = 5, "slopes along the constant"
+_SLOPES, _RESIDUALS = "slopes along the constant", "sum of residuals"
+ROUNDS = 5
 # Of all rounds together, the share of the budget, in units of mu², with which a mean slope has this
 # noise, but no more than the most; where that leaves more than this part of q (1 - q), none.
 _NOISE, _LEAST, _MOST, _HIDDEN = 0.01, 0.01, 0.1, 0.4
 # How dense residuals are taken to be, in units of half the range of the targets, times q (1 - q);
 # the longest first move, in these units, and how much longer than one the next may be.
 _DENSE, _FIRST, _LONGER = 6.0, 0.25, 2.0
+# Share of the budget, in units of mu², of a sum of residuals.
+_FOR_MEAN = 0.03
+# Share of the residuals beyond half the range of the targets, as a guess.  If more are beyond the
+# fewer the farther out, as of laws of finite variance, noise and bias are least in the geometric
+# mean of that range and the one with as much noise.  No residual is longer than the last.
+_BEYOND, _LONGEST = 0.05, 2.0
 
 
 @dataclass(frozen=True)
-class QuantileLevel:
-    """The accesses, ROUNDS of them.
+class Level:
+    """The releases by which the intercept is settled.
 
     Attributes
     ----------
-    slopes : Gaussian
+    sums : Gaussian
+        Of :class:`~dpfast.queries.QuantileSlopes`, or :class:`~dpfast.queries.ResidualSum`.
+    rounds : int
     rows : float
         How many there are, or groups of them, by their weights at most.
+    share : float
+        Of the budget, in units of mu².
     """
 
-    slopes: Gaussian
+    sums: Gaussian
+    rounds: int
     rows: float
-
-    @property
-    def accesses(self) -> tuple[tuple[Gaussian, int], ...]:
-        """What is asked, and how often."""
-        return ((self.slopes, ROUNDS),)
+    share: float
 
     def settled(
         self,
@@ -55,42 +69,57 @@ class QuantileLevel:
         shape: ProblemShape,
         curator: Curator,
         half: float,
-        size: float,
+        corner: float,
         sizes: SizeLaw | None,
     ) -> Vector:
-        """The weights with an intercept that the slopes tell.
+        """The weights with the intercept that the sums tell.
 
-        Parameters
-        ----------
-        w : ndarray of shape (dim,)
-        shape : ProblemShape
-        curator : Curator
-        half : float
-            Half the width of the range that the targets are in.
-        size : float
-            Of the loss's corner, over what was declared.
-        sizes : SizeLaw or None
-            Of the groups.
+        `half` is half the width of the targets' range, and `corner` that of the loss's corner, over
+        what was declared.
         """
-        q, moved, start = shape.loss.quantile or 0.5, w.copy(), float(w[-1])
         fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted()
-        rows = self.rows * counted
-        search = _Search(self.slopes.stddev / rows, _DENSE * q * (1.0 - q) / half, _FIRST * half)
-        for _ in range(ROUNDS):
-            told = curator.release(self.slopes, moved, size, fewest)
-            search.add(float(told[0]) / rows)
-            moved[-1] = start + search.at / shape.intercept
+        rows, moved, start = self.rows * counted, w.copy(), float(w[-1])
+        noise, q = self.sums.stddev / rows, shape.loss.quantile
+
+        def told(move: float, unit: float) -> float:
+            """The mean of the sums with margins moved so."""
+            moved[-1] = start + move / shape.intercept
+            return float(curator.release(self.sums, moved, unit, fewest)[0]) / rows
+
+        if q is None:
+            cut = min(_LONGEST, half * math.sqrt(_BEYOND / noise))
+            mean = told(0.0, cut)
+            move = -sure(mean, noise) * mean * cut
+        else:
+            search = _Search(noise, _DENSE * q * (1.0 - q) / half, _FIRST * half)
+            for _ in range(self.rounds):
+                search.add(told(search.at, corner))
+            move = search.at
+        moved[-1] = start + move / shape.intercept
         return moved
 
 
-def share(shape: ProblemShape, rows: float) -> float:
+def planned(shape: ProblemShape, rows: float, release: Release) -> Level | None:
+    """How the intercept is settled; `rows` is ``µ n / √k``.  None if noise hides what there is."""
+    n = float(shape.n_samples)
+    share = quantile_share(shape, rows)
+    if share > 0.0:
+        slopes = release(share / ROUNDS, QuantileSlopes(shape), _SLOPES)
+        return Level(slopes, ROUNDS, n * (1.0 if shape.several_rows else shape.max_weight), share)
+    if not (is_mean(shape.loss) and shape.several_rows) or shape.intercept == 0.0:
+        return None
+    residuals = release(_FOR_MEAN, ResidualSum(shape), _RESIDUALS)
+    return Level(residuals, 1, n, _FOR_MEAN) if residuals.stddev <= _BEYOND * n else None
+
+
+def quantile_share(shape: ProblemShape, rows: float) -> float:
     """Of the budget, in units of mu²; `rows` is ``µ n / √k``.  None for the median, which is even.
 
     Examples
     --------
     >>> from dpfast import Loss, ProblemShape
     >>> shape = ProblemShape(5_000, 3, 1.0, Loss("pinball", 0.9))
-    >>> round(share(shape, 1_000.0), 4), share(shape, 20.0)
+    >>> round(quantile_share(shape, 1_000.0), 4), quantile_share(shape, 20.0)
     (0.0405, 0.0)
     """
     q = shape.loss.quantile
@@ -100,12 +129,6 @@ def share(shape: ProblemShape, rows: float) -> float:
     if unit > _HIDDEN * q * (1.0 - q) * math.sqrt(_MOST):
         return 0.0
     return min(_MOST, max(_LEAST, (unit / _NOISE) ** 2))
-
-
-def planned(shape: ProblemShape, share: float, release: Release) -> QuantileLevel:
-    """Settle the accesses; `release` calibrates one from its share of the budget."""
-    rows = shape.n_samples * (1.0 if shape.several_rows else shape.max_weight)
-    return QuantileLevel(release(share / ROUNDS, QuantileSlopes(shape), _SLOPES), rows)
 
 
 @dataclass
