@@ -14,13 +14,9 @@ from dpfast.solvers import SOLVERS
 NAMES = np.array(["ash", "oak", "yew"])
 
 
-@pytest.fixture(scope="module")
-def trees():
-    """Three classes around three centers, rows of norm at most 2."""
-    rng = np.random.default_rng(5)
-    kind = rng.integers(3, size=3000)
-    X = np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]])[kind] + 0.4 * rng.normal(size=(3000, 2))
-    X *= 2.0 / np.maximum(2.0, np.linalg.norm(X, axis=1))[:, None]
+@pytest.fixture
+def trees(three_centers):
+    X, kind = three_centers
     return X, NAMES[kind]
 
 
