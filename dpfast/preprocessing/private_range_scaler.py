@@ -219,17 +219,6 @@ class PrivateRangeScaler(PrivateScaler):
         curator.check(*[search.mechanism] * _HALVINGS)
         self.range_ = np.stack(search.run(curator, low, high))
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Cut to the range and scale.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        X = self._read(X)
+    def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
         low, high = self.range_
         return scale_to_range(X, low, high, interval("feature_range", self.feature_range))
