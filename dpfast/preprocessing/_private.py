@@ -110,13 +110,7 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     def transform(self, X: Any) -> NDArray[Any]:
         """Cut to public bounds, or to what was learned within them, and scale.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
+        The result has the shape of `X`, (n_samples, n_features).
         """
         check_is_fitted(self)
         return self._scaled(validated(self, X, dtype=DTYPES, reset=False))
