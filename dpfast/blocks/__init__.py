@@ -188,7 +188,7 @@ def from_csv(
     block_rows: int | None = None,
     read_ahead: bool = True,
 ) -> Source:
-    """A :class:`Source` of a CSV file with header, through PyArrow (``pip install 'dpfast[parquet]'``).
+    """A :class:`Source` of a CSV file with header, by PyArrow (``pip install 'dpfast[parquet]'``).
 
     The file is read once to count the rows, whose number is public.  It is parsed anew in every
     pass, which is slow: for more than a few passes, convert it to Parquet.
