@@ -161,12 +161,7 @@ def _column_in(name: str, values: Any, labels: bool) -> Any:
 
 
 def check_labels(name: str, values: NDArray[Any]) -> None:
-    """Refuse an array that does not hold class labels.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Refuse an array that does not hold class labels (TypeError, ValueError)."""
     _check_label_kind(name, values)
     if values.dtype.kind == "f" and np.any(values != np.floor(values)):
         raise ValueError(
@@ -194,12 +189,7 @@ def check_alike(name: str, values: NDArray[Any], classes: NDArray[Any]) -> None:
 
 
 def refuse_masked(name: str, values: Any) -> None:
-    """Refuse masked entries: a plain array would show what the mask hides.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse masked entries: a plain array would show what the mask hides (ValueError)."""
     parts = values if isinstance(values, list | tuple) else (values,)
     if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
         raise ValueError(

@@ -125,12 +125,7 @@ def checksum(record: Any) -> str:
 
 
 def check_unchanged(record: dict[str, Any]) -> None:
-    """Refuse a record of JSON whose "sha256" is not the checksum of the rest.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a record of JSON whose "sha256" is not the checksum of the rest (ValueError)."""
     rest = {name: value for name, value in record.items() if name != "sha256"}
     if record.get("sha256") != checksum(rest):
         raise ValueError(

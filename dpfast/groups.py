@@ -176,12 +176,7 @@ def _as_ids(groups: ArrayLike, n_rows: int) -> NDArray[Any]:
 
 
 def refuse_floats(ids: NDArray[Any]) -> None:
-    """Refuse an array of floating-point numbers.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse an array of floating-point numbers (TypeError)."""
     if ids.dtype.kind in "fc":
         raise TypeError(_FLOATS)
 
@@ -225,12 +220,7 @@ def _check_id(value: Any) -> None:
 
 
 def check_kinds(kinds: Collection[Kind]) -> None:
-    """Refuse ids of several kinds: 7 and "7", from two files, may be one person.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse ids of several kinds: 7 and "7", from two files, may be one person (TypeError)."""
     if len(kinds) > 1:
         raise TypeError(
             f"groups must hold ids of one type; got {' and '.join(sorted(map(str, kinds)))}. "

@@ -619,56 +619,23 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.best_estimator_
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predictions of the best run's model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        """Predictions of the best run's model, shape (n_samples,); rows are as in :meth:`fit`."""
         predictions: NDArray[Any] = self._best().predict(X)
         return predictions
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Accuracy or R² of the best run's model; **not private** on rows that are.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        """
+        """Accuracy or R² of the best run's model; **not private** on rows that are."""
         return float(self._best().score(X, y))
 
     @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: ArrayLike) -> Vector:
-        """Margins of the best run's model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray
-        """
+        """Margins of the best run's model, as its own method gives them."""
         margins: Vector = self._best().decision_function(X)
         return margins
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Vector:
-        """Probabilities of the classes by the best run's model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
+        """Probabilities by the best run's model, shape (n_samples, n_classes)."""
         probabilities: Vector = self._best().predict_proba(X)
         return probabilities
 

@@ -190,26 +190,13 @@ class SecureGenerator:
             yield self._stream
 
     def uint64(self, n: int) -> NDArray[np.uint64]:
-        """Draw uniform 64-bit words.
-
-        Parameters
-        ----------
-        n : int
-            Number of words, >= 0.
-
-        Returns
-        -------
-        ndarray of shape (n,), dtype uint64
-        """
+        """Draw `n` >= 0 uniform 64-bit words, an array of shape (n,) and dtype uint64."""
         return self._fill(self._stream.fill_uint64, n, np.uint64)
 
     def below(self, bound: int) -> int:
         """Draw a uniform integer in [0, `bound`), exactly: words beyond a multiple are refused.
 
-        Parameters
-        ----------
-        bound : int
-            From 1 to 2^63.
+        `bound` is an integer from 1 to 2^63.
         """
         check_integer("bound", bound, low=1, high=2**63)
         limit = (1 << 64) // bound * bound
@@ -239,10 +226,8 @@ class SecureGenerator:
 
         Raises
         ------
-        TypeError
-            If an argument is not an integer.
-        ValueError
-            If an argument is out of its range.
+        TypeError, ValueError
+            If an argument is not an integer or is out of its range.
         """
         scale = check_integer("scale", scale, low=1, high=_kernels.MAX_GAUSSIAN_SCALE)
         return self._fill(lambda out: self._stream.fill_discrete_gaussian(scale, out), n, np.int64)
@@ -266,10 +251,8 @@ class SecureGenerator:
 
         Raises
         ------
-        TypeError
-            If an argument is not an integer.
-        ValueError
-            If an argument is out of its range.
+        TypeError, ValueError
+            If an argument is not an integer or is out of its range.
         """
         scale = check_integer("scale", scale, low=1, high=_kernels.MAX_LAPLACE_SCALE)
         return self._fill(lambda out: self._stream.fill_discrete_laplace(scale, out), n, np.int64)
@@ -370,19 +353,11 @@ class SecureGenerator:
             return self._stream.noisy_max(selection, scale, values)
 
     def gaussian(self, n: int) -> NDArray[np.float64]:
-        """Draw standard normal values in floating point, for anything but the noise of a release.
+        """Draw `n` >= 0 standard normal values, for anything but the noise of a release.
 
-        Ziggurat (Marsaglia & Tsang 2000); each value is a multiple of 2^-53 times the width of its
-        layer, so the low bits of a sum with it tell about the other term.
-
-        Parameters
-        ----------
-        n : int
-            Number of values, >= 0.
-
-        Returns
-        -------
-        ndarray of shape (n,), dtype float64
+        An array of shape (n,) and dtype float64. Ziggurat (Marsaglia & Tsang 2000); each value is a
+        multiple of 2^-53 times the width of its layer, so the low bits of a sum with it tell about
+        the other term.
         """
         return self._fill(self._stream.fill_gaussian, n, np.float64)
 

@@ -229,7 +229,7 @@ class RowSums(ABC):
     def hessian(
         self, w: ArrayLike, alpha: float | None = None, *, max_rows: int | None = None
     ) -> Matrix:
-        """``∇²F(w)``: dense rows through BLAS, sparse rows by their non-zeros.
+        """``∇²F(w)``, shape (dim, dim): dense rows through BLAS, sparse rows by their non-zeros.
 
         Parameters
         ----------
@@ -239,10 +239,6 @@ class RowSums(ABC):
         max_rows : int or None, default=None
             Estimate it from chunks of rows spread evenly over the data, about this many rows in
             all; None takes all rows.
-
-        Returns
-        -------
-        ndarray of shape (dim, dim)
         """
         loss = self.shape.loss
         if max_rows is not None:
@@ -253,12 +249,7 @@ class RowSums(ABC):
         return total
 
     def gram(self) -> Matrix:
-        """``Σ_i c_i x̃_i x̃_i^T``, the Hessian of the sum of squared losses.
-
-        Returns
-        -------
-        ndarray of shape (dim, dim)
-        """
+        """``Σ_i c_i x̃_i x̃_i^T``, shape (dim, dim): the Hessian of the sum of squared losses."""
         return self.weighted_gram(np.zeros(self.shape.dim), Loss("squared"))[0]
 
     def with_loss(self, loss: Loss) -> Self:

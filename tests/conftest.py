@@ -112,3 +112,13 @@ def classification():
 def shared_classification():
     """The same, for fits that several tests look at: not to be written to."""
     return small_classification()
+
+
+@pytest.fixture(scope="session")
+def three_centers():
+    """Three classes around three centers, rows of norm at most 2: not to be written to."""
+    rng = np.random.default_rng(5)
+    kind = rng.integers(3, size=3000)
+    X = np.array([[1.0, 0.0], [-0.5, 0.9], [-0.5, -0.9]])[kind] + 0.4 * rng.normal(size=(3000, 2))
+    X *= 2.0 / np.maximum(2.0, np.linalg.norm(X, axis=1))[:, None]
+    return X, kind

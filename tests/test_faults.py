@@ -20,6 +20,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from threads import in_threads
 
 from dpfast import Budget, BudgetAccountant, BudgetExceeded, LogisticRegression
 from dpfast.cli import fit as fit_command
@@ -398,11 +399,7 @@ def test_threads_that_fit_at_once_stay_within_one_budget(tmp_path, kind):
             others.append(error)
 
     with accountant:
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, 4)
     assert not others
     assert (len(models), len(refused)) == (3, 1)
     assert len({model.coef_.tobytes() for model in models}) == 3

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from refusals import refused
 
 import dpfast
 from dpfast import (
@@ -91,12 +92,8 @@ def test_an_inferred_value_warns_and_stands_in_the_report(place):
 @pytest.mark.parametrize("place", PLACES)
 def test_strict_refuses_it_before_anything_is_spent(place):
     make, name, _ = PLACES[place]
-    with (
-        dpfast.BudgetAccountant(Budget(1.0, 1e-6)) as accountant,
-        pytest.raises(ValueError, match=rf"{name}.* must be given when strict=True"),
-    ):
+    with refused(ValueError, rf"{name}.* must be given when strict=True"):
         make(None, True)
-    assert accountant.events == ()
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -119,9 +116,5 @@ ESTIMATORS = sorted(
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_no_estimator_infers_anything_when_strict(name):
     X, y = rows()
-    with (
-        dpfast.BudgetAccountant(Budget(1.0, 1e-6)) as accountant,
-        pytest.raises(ValueError, match="must be given when strict=True"),
-    ):
+    with refused(ValueError, "must be given when strict=True"):
         getattr(dpfast, name)(strict=True).fit(X, y)
-    assert accountant.events == ()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from forks import in_child, needs_fork
 from reference import samplers as twin
+from threads import in_threads
 
 from dpfast import _kernels
 from dpfast.random import SecureGenerator
@@ -183,11 +184,7 @@ def test_threads_share_one_stream_without_loss_or_repetition():
         for _ in range(10):
             results.append(rng.uint64(60_000))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, 4)
     values = np.sort(np.concatenate(results))
     assert np.array_equal(values, np.sort(SecureGenerator(9).uint64(4 * 10 * 60_000)))
 

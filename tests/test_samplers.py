@@ -14,6 +14,7 @@ import mpmath
 import numpy as np
 import pytest
 from reference import samplers as twin
+from reference.selection import selection_law
 from scipy import special, stats
 
 from dpfast import _kernels
@@ -111,27 +112,18 @@ def test_noisy_max_is_the_twin(noise, scale):
 
 
 @pytest.mark.parametrize("scale", [1, 2, 3])
-def test_discrete_gaussian_at_small_scales(scale):
-    sample = SecureGenerator(scale).discrete_gaussian(scale, 1_000_000)
-    x, p = gaussian_pmf(scale, 12 * scale)
-    counts = np.bincount(sample + 12 * scale, minlength=len(x))
+@pytest.mark.parametrize(
+    ("law", "pmf", "reach"), [("gaussian", gaussian_pmf, 12), ("laplace", laplace_pmf, 60)]
+)
+def test_discrete_noise_at_small_scales(law, pmf, reach, scale):
+    sample = getattr(SecureGenerator(scale), f"discrete_{law}")(scale, 1_000_000)
+    x, p = pmf(scale, reach * scale)
+    counts = np.bincount(sample + reach * scale, minlength=len(x))
     assert len(counts) == len(x)
     assert_counts(counts, p)
     for other in (scale * 2 / 3, scale * 3 / 2):
         with pytest.raises(AssertionError):
-            assert_counts(counts, gaussian_pmf(other, 12 * scale)[1])
-
-
-@pytest.mark.parametrize("scale", [1, 2, 3])
-def test_discrete_laplace_at_small_scales(scale):
-    sample = SecureGenerator(scale).discrete_laplace(scale, 1_000_000)
-    x, p = laplace_pmf(scale, 60 * scale)
-    counts = np.bincount(sample + 60 * scale, minlength=len(x))
-    assert len(counts) == len(x)
-    assert_counts(counts, p)
-    for other in (scale * 2 / 3, scale * 3 / 2):
-        with pytest.raises(AssertionError):
-            assert_counts(counts, laplace_pmf(other, 60 * scale)[1])
+            assert_counts(counts, pmf(other, reach * scale)[1])
 
 
 @pytest.mark.parametrize("scale", [2**20 + 7, 3 * 10**9, 2**32])
@@ -165,26 +157,6 @@ def test_discrete_gaussian_deviates_as_documented(scale):
 
 
 # ---- Private selection --------------------------------------------------------------------------
-
-
-def selection_law(scores, scale, noise):
-    """Exact probabilities: to be the first maximum, or those of the exponential mechanism."""
-    scores = np.asarray(scores)
-    if noise == "gumbel":
-        return special.softmax(scores / scale)
-    x = np.arange(0 if noise == "exponential" else -60 * scale, 60 * scale + 1)
-    p = np.exp(-np.abs(x) / scale)
-    p /= p.sum()
-    below = np.concatenate([[0.0], np.cumsum(p)])  # P(noise < x[i])
-    law = []
-    for i, score in enumerate(scores):
-        wins = p.copy()
-        for j, other in enumerate(scores):
-            if j != i:
-                bound = score + x - other + (1 if j > i else 0)  # noise_j < bound
-                wins *= below[np.clip(bound - x[0], 0, len(x))]
-        law.append(wins.sum())
-    return np.array(law)
 
 
 @pytest.mark.parametrize("noise", ["laplace", "exponential", "gumbel"])

@@ -47,7 +47,7 @@ def from_npy(
     block_rows: int | None = None,
     read_ahead: bool = True,
 ) -> Source:
-    """Rows in NumPy arrays: .npy files, memory maps, or arrays in memory.
+    """A :class:`Source` of NumPy arrays: .npy files, memory maps, or arrays in memory.
 
     Parameters
     ----------
@@ -67,10 +67,6 @@ def from_npy(
         Two blocks are in memory at a time.
     read_ahead : bool, default=True
         Read the next block while one is worked on, in a thread.
-
-    Returns
-    -------
-    Source
 
     Raises
     ------
@@ -100,7 +96,7 @@ def from_batches(
     block_rows: int | None = None,
     read_ahead: bool = True,
 ) -> Source:
-    """Rows that a function yields, for every format that is not known here.
+    """A :class:`Source` of rows that a function yields, for every format that is not known here.
 
     Parameters
     ----------
@@ -118,10 +114,6 @@ def from_batches(
         Name of the data, for messages and for checkpoints, which know of the data nothing else.
     block_rows, read_ahead
         As for :func:`from_npy`.  With `read_ahead` the function is run by a thread of its own.
-
-    Returns
-    -------
-    Source
 
     Raises
     ------
@@ -152,7 +144,7 @@ def from_parquet(
     block_rows: int | None = None,
     read_ahead: bool = True,
 ) -> Source:
-    """Rows in Parquet files, through PyArrow (``pip install 'dpfast[parquet]'``).
+    """A :class:`Source` of Parquet files, through PyArrow (``pip install 'dpfast[parquet]'``).
 
     Parameters
     ----------
@@ -175,10 +167,6 @@ def from_parquet(
     block_rows, read_ahead
         As for :func:`from_npy`.  Blocks need not agree with row groups.
 
-    Returns
-    -------
-    Source
-
     Raises
     ------
     dpfast.errors.DataError
@@ -200,7 +188,7 @@ def from_csv(
     block_rows: int | None = None,
     read_ahead: bool = True,
 ) -> Source:
-    """Rows in a CSV file with a header, through PyArrow (``pip install 'dpfast[parquet]'``).
+    """A :class:`Source` of a CSV file with header, by PyArrow (``pip install 'dpfast[parquet]'``).
 
     The file is read once to count the rows, whose number is public.  It is parsed anew in every
     pass, which is slow: for more than a few passes, convert it to Parquet.
@@ -214,10 +202,6 @@ def from_csv(
         as texts.
     block_rows, read_ahead
         As for :func:`from_npy`.
-
-    Returns
-    -------
-    Source
 
     Raises
     ------
@@ -238,7 +222,7 @@ def from_dataset(
     block_rows: int | None = None,
     read_ahead: bool = True,
 ) -> Source:
-    """Rows of a :class:`pyarrow.dataset.Dataset`, in the order of its fragments.
+    """A :class:`Source` of a :class:`pyarrow.dataset.Dataset`, in the order of its fragments.
 
     Parameters
     ----------
@@ -247,10 +231,6 @@ def from_dataset(
         As for :func:`from_parquet`.
     block_rows, read_ahead
         As for :func:`from_npy`.
-
-    Returns
-    -------
-    Source
 
     Raises
     ------
@@ -273,7 +253,7 @@ def from_dask(
     keep: bool = True,
     name: str | None = None,
 ) -> DaskBlocks:
-    """Rows in dask arrays or dataframes: each partition is a block, worked on where it is.
+    """:class:`DaskBlocks` of arrays or dataframes: a partition is a block, worked on where it is.
 
     Estimators call this by themselves when `fit` gets dask collections.  Workers and scheduler see
     raw rows and exact sums and must be trusted; noise is drawn on the client alone, after the sum,
@@ -301,10 +281,6 @@ def from_dask(
         again.  False computes (reads) them in every pass, for data larger than the cluster.
     name : str, optional
         Name of the data, for checkpoints, which know of the data only this and the sizes.
-
-    Returns
-    -------
-    DaskBlocks
 
     Raises
     ------

@@ -45,23 +45,9 @@ class PureMechanism(AdditiveMechanism):
     ) -> Self:
         """Return the mechanism with the smallest noise of which one release fits `budget`.
 
-        Parameters
-        ----------
-        budget : Budget
-            Its delta is not used.
-        query : Query
-            States its sensitivity in the mechanism's norm, and what rounding adds to it.
-        neighboring_relation : {"replace_one", "add_or_remove_one"}
-        where : str, default=""
-            The place in the algorithm, for the ledger.
-
-        Raises
-        ------
-        ValueError
-            If the budget is given as mu, or a parameter is out of its range.
-        GridOverflow
-            If no grid is both coarse enough for the query's bound and dimension and fine enough for
-            the noise.
+        Parameters are those of :meth:`Gaussian.calibrate`, with a sensitivity in the mechanism's
+        norm; a delta is not used. Errors are the same, for a budget given as mu instead of a pure
+        one.
         """
         made = partial(cls._calibrated, budget_epsilon(budget), dimension=query.dimension)
         return cls._of(query, neighboring_relation, where, made)

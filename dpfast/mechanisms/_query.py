@@ -90,12 +90,7 @@ class Query(ABC):
 
 
 def check_size(name: str, *arguments: Any, largest: float = LARGEST_ARGUMENT) -> None:
-    """Refuse arrays among the arguments that are not finite, or of a larger norm.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse arrays among the arguments that are not finite, or of a larger norm (ValueError)."""
     for argument in arguments:
         value = argument
         # Whoever computes with them makes floats of these, too.

@@ -149,20 +149,11 @@ class Exponential(SelectingMechanism):
             (epsilon, delta) the better of its epsilon and what its delta buys by zCDP.
         query : Query
             States its sensitivity in the range of scores, and what rounding adds to it.
-        neighboring_relation : {"replace_one", "add_or_remove_one"}
         minimum : bool, default=False
             Whether small scores are wanted.
-        accountant : str, default="auto"
-            The accountant of the ledger that will be charged.
-        where : str, default=""
-            The place in the algorithm, for the ledger.
-
-        Raises
-        ------
-        ValueError
-            If the budget is given as mu, or a parameter is out of its range.
-        GridOverflow
-            If no grid is both coarse enough for the query's bound and fine enough for the noise.
+        neighboring_relation, accountant, where
+            As for :meth:`Gaussian.calibrate`. Errors are the same, for a budget given as mu instead
+            of a pure one.
         """
         check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
         if accountant == "gdp":
@@ -190,17 +181,8 @@ class Exponential(SelectingMechanism):
     ) -> Self:
         """Return the mechanism with a given epsilon for a query whose values are scores.
 
-        Parameters
-        ----------
-        epsilon : float
-        query : Query
-        neighboring_relation : {"replace_one", "add_or_remove_one"}
-        minimum : bool, default=False
-            Whether small scores are wanted.
-        where : str, default=""
-            The place in the algorithm, for the ledger.
+        The other parameters are as for :meth:`calibrate`.
         """
-
         made = partial(cls, epsilon, candidates=query.dimension, minimum=minimum)
         return cls._of(query, neighboring_relation, where, lambda r, **s: made(score_range=r, **s))
 

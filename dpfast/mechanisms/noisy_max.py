@@ -164,25 +164,9 @@ class NoisyMax(SelectingMechanism):
     ) -> Self:
         """Return the mechanism with the smallest noise of which one release fits `budget`.
 
-        Parameters
-        ----------
-        budget : Budget
-            Its delta is not used.
-        query : Query
-            States its sensitivity in the range of scores, and what rounding adds to it.
-        neighboring_relation : {"replace_one", "add_or_remove_one"}
-        noise_kind : {"exponential", "laplace", "gumbel"}
-        minimum : bool, default=False
-            Whether small scores are wanted.
-        where : str, default=""
-            The place in the algorithm, for the ledger.
-
-        Raises
-        ------
-        ValueError
-            If the budget is given as mu, or a parameter is out of its range.
-        GridOverflow
-            If no grid is both coarse enough for the query's bound and fine enough for the noise.
+        Parameters and errors are those of :meth:`Exponential.calibrate` and of the constructor; a
+        delta is not used. Scores of which the query says so are taken for monotone where a record
+        is added or removed.
         """
         # One side of the interval in which the scores change, if they all change the same way.
         monotone = query.monotone and records_apart(neighboring_relation) == 1

@@ -189,12 +189,7 @@ def project(w: Vector, radius: float) -> Vector:
 
 
 def check_smooth(objective: Objective, optimizer: str) -> None:
-    """Refuse an objective with kinks.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse an objective with kinks (ValueError)."""
     if not math.isfinite(objective.smoothness):
         raise ValueError(
             f"objective must be smooth for the optimizer {optimizer!r}; its smoothness is "
@@ -204,12 +199,7 @@ def check_smooth(objective: Objective, optimizer: str) -> None:
 
 
 def check_finite_sum(objective: Any, optimizer: str) -> FiniteSum:
-    """Refuse an objective without access to single rows.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse an objective without access to single rows (TypeError)."""
     if not isinstance(objective, FiniteSum):
         raise TypeError(
             f"objective must be a mean over rows (dpfast.objectives.FiniteSum) for the optimizer "

@@ -123,12 +123,7 @@ class BudgetDisplay(Display):
 
 
 def plot_ledger(ledger: Ledger | BudgetAccountant | PrivacyReport, ax: Any = None) -> Any:
-    """Plot the privacy cost of a run: :meth:`BudgetDisplay.from_ledger`, as a function.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
-    """
+    """Plot the privacy cost of a run by :meth:`BudgetDisplay.from_ledger`; returns the axes."""
     return BudgetDisplay.from_ledger(ledger, ax=ax).ax_
 
 

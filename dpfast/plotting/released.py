@@ -12,7 +12,7 @@ from dpfast.solvers import Result
 
 
 def plot_history(history: Result | Mapping[str, Any], ax: Any = None) -> Any:
-    """Plot what a fit released along the way.
+    """Plot what a fit released along the way; returns the axes.
 
     Parameters
     ----------
@@ -22,10 +22,6 @@ def plot_history(history: Result | Mapping[str, Any], ax: Any = None) -> Any:
         unit, so each is divided by its largest magnitude, which the legend names.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
 
     Raises
     ------

@@ -34,6 +34,8 @@ def plot_risk_bounds(
 ) -> Any:
     """Plot bounds of the excess risk of output perturbation against epsilon, from public numbers.
 
+    Returns the axes.
+
     The bounds are for the mean loss, over the best weights of the norm that the plans guess; below
     them is what no private method can promise for every loss of the same slope and curvature
     (:func:`dpfast.theory.lowy2021.lower_bound`). A curve is left out where its method does not
@@ -54,10 +56,6 @@ def plot_risk_bounds(
         Where to draw; by default a new figure.
     **options
         Further arguments of :func:`dpfast.plan` for every curve.
-
-    Returns
-    -------
-    ax : matplotlib.axes.Axes
 
     Raises
     ------

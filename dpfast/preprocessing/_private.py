@@ -107,8 +107,14 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         low, high = column_bounds(self.bounds, self.n_features_in_, names)
         return np.asarray(low), np.asarray(high)
 
-    def _read(self, X: Any) -> NDArray[Any]:
-        """Rows to transform."""
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Cut to public bounds, or to what was learned within them, and scale.
+
+        The result has the shape of `X`, (n_samples, n_features).
+        """
         check_is_fitted(self)
-        rows: NDArray[Any] = validated(self, X, dtype=DTYPES, reset=False)
-        return rows
+        return self._scaled(validated(self, X, dtype=DTYPES, reset=False))
+
+    def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Rows by the fitted attributes."""
+        raise NotImplementedError

@@ -138,18 +138,7 @@ class PrivateQuantileScaler(PrivateScaler):
             found[:, j] = ends[first], ends[second]
         self.quantiles_ = found
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Cut to the private quantiles and scale.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        X = self._read(X)
+    def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
         low, high = self.quantiles_
         return scale_to_range(X, low, high, interval("feature_range", self.feature_range))
 

@@ -58,15 +58,7 @@ class RangeSearch:
     def plan(
         cls, n_samples: int, n_columns: int, budget: Budget, neighboring_relation: str
     ) -> RangeSearch:
-        """The search that a budget pays for.
-
-        Parameters
-        ----------
-        n_samples, n_columns : int
-        budget : Budget
-            Of all steps together.
-        neighboring_relation : str
-        """
+        """The search that a budget, of all steps together, pays for."""
         query = CountsBeyond(n_columns)
         mechanism: Gaussian | L2Laplace
         if budget.kind == "pure":
@@ -101,13 +93,9 @@ class RangeSearch:
         return math.ceil(_DEVIATIONS * self.stddev / _LARGEST_SHARE)
 
     def run(self, curator: Curator, low: Vector, high: Vector) -> tuple[Vector, Vector]:
-        """Lower and upper ends, within ``[low, high]`` and at least one place apart.
+        """Lower and upper ends, shape (d,), within ``[low, high]`` and at least one place apart.
 
-        Parameters
-        ----------
-        curator : Curator
-            Of the columns, or of what counts their rows.
-        low, high : ndarray of shape (d,)
+        The curator is that of the columns, or of what counts their rows.
         """
         beyond = min(self.rows_beyond, _LARGEST_SHARE * self.n_samples)
         unit = (high - low) * _LINEAR
@@ -219,17 +207,6 @@ class PrivateRangeScaler(PrivateScaler):
         curator.check(*[search.mechanism] * _HALVINGS)
         self.range_ = np.stack(search.run(curator, low, high))
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Cut to the range and scale.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        X = self._read(X)
+    def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
         low, high = self.range_
         return scale_to_range(X, low, high, interval("feature_range", self.feature_range))

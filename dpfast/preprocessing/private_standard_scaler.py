@@ -107,18 +107,7 @@ class PrivateStandardScaler(PrivateScaler):
         self.scale_ = half * np.sqrt(variance)
         self.var_ = self.scale_**2
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Cut to the bounds, subtract the private mean, divide by the private scale.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        X = self._read(X)
+    def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
         low, high = self._bounds()
         result = np.clip(X.astype(np.float64), low, high)
         result -= self.mean_

@@ -211,16 +211,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Cut and scale.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
+        """Cut and scale; the result has the shape of `X`, (n_samples, n_features)."""
         check_is_fitted(self)
         X = validated(self, X, dtype=(np.float64, np.float32), reset=False)
         low, high, feature_range = self._columns()
@@ -286,15 +277,9 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return self
 
     def transform(self, X: Any) -> Any:
-        """Shorten the rows that are too long.
+        """Shorten the rows that are too long, of an array or of a sparse matrix, which becomes CSR.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray or CSR of shape (n_samples, n_features)
+        The result has the shape of `X`, (n_samples, n_features).
         """
         check_is_fitted(self)
         X = validated(self, X, dtype=(np.float64, np.float32), accept_sparse="csr", reset=False)
@@ -422,16 +407,7 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def transform(self, X: Any) -> Any:
-        """Encode.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray or CSR of shape (n_samples, n_columns_out)
-        """
+        """Encode; the result, an array or CSR, has shape (n_samples, n_columns_out)."""
         check_is_fitted(self)
         codes, unknown = [], {}
         for (name, categories), values in zip(

@@ -25,7 +25,7 @@ _ERRORS = np.concatenate([[0.0], np.geomspace(1e-9, 1e-3, 2000), np.linspace(1e-
 
 
 def trade_off(alpha: ArrayLike, guarantee: Budget) -> Curve:
-    """Smallest type II error of any test of type I error alpha between neighboring data sets.
+    """Smallest type II errors, an array, of any test of type I errors alpha between neighbors.
 
     Parameters
     ----------
@@ -36,10 +36,6 @@ def trade_off(alpha: ArrayLike, guarantee: Budget) -> Curve:
         Viswanath 2015). µ-GDP: ``Φ(Φ⁻¹(1 - α) - µ)`` (Dong, Roth & Su 2022). ρ-zCDP: the largest of
         the curves of the (ε, δ) that it implies, at 200 values of ε; a bound, not the whole of what
         ρ-zCDP promises.
-
-    Returns
-    -------
-    ndarray
 
     Examples
     --------

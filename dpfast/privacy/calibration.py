@@ -163,10 +163,6 @@ def budget_mu(budget: Budget, accountant: str = "auto") -> float:
 def budget_rho(budget: Budget) -> float:
     """Return the largest total rho of zCDP releases of any kind that `budget` buys.
 
-    Parameters
-    ----------
-    budget : Budget
-
     Raises
     ------
     ValueError
@@ -193,10 +189,6 @@ def budget_epsilon(budget: Budget) -> float:
 
     A delta is not used. Under ``Budget(rho=...)`` an epsilon-DP release costs ``epsilon^2 / 2``
     (Bun & Steinke 2016, Proposition 1.4).
-
-    Parameters
-    ----------
-    budget : Budget
 
     Raises
     ------

@@ -119,12 +119,7 @@ def part_path(path: Path | None, name: str, part: str) -> Path | None:
 
 
 def check_relation(events: Iterable[Event], expected: str | None) -> None:
-    """Refuse events between other neighbors than those whose parts were paid for.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse events between other neighbors than those whose parts were paid for (ValueError)."""
     for event in events:
         if expected is not None and event.neighboring_relation != expected:
             raise ValueError(

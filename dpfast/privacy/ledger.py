@@ -208,10 +208,6 @@ class Ledger:
     def spend(self, event: Event) -> None:
         """Write `event` down if the budget allows it. Call this before the data is touched.
 
-        Parameters
-        ----------
-        event : Event
-
         Raises
         ------
         TypeError
@@ -231,10 +227,6 @@ class Ledger:
 
     def spend_all(self, events: Iterable[Event]) -> None:
         """Write `events` down if the budget allows all of them together; otherwise none.
-
-        Parameters
-        ----------
-        events : iterable of Event
 
         Raises
         ------

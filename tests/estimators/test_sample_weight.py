@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from refusals import refused
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -232,12 +233,8 @@ class TestWhatIsAccepted:
     )
     def test_bad_weights_spend_nothing(self, cls, classification, bound, weight, error, message):
         X, y = classification
-        with (
-            dpfast.BudgetAccountant(dpfast.Budget(9.0, 1e-5)) as account,
-            pytest.raises(error, match=message),
-        ):
+        with refused(error, message):
             of(cls, max_weight=bound).fit(X, y, sample_weight=weight)
-        assert account.events == ()
 
     def test_other_keywords(self, cls, classification):
         with pytest.raises(TypeError, match="but sample_weight and groups; got cheese"):

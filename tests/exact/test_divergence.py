@@ -13,6 +13,7 @@ import math
 import numpy as np
 import pytest
 from declared import calibrate
+from reference.selection import selection_law
 
 from dpfast import Budget, Ledger
 from dpfast.mechanisms import Exponential, Gaussian, Laplace, NoisyMax, _grid
@@ -243,27 +244,6 @@ def test_laplace_noise_on_samples(sampling, batch, scale, delta):
 
 
 # ---- Choices ------------------------------------------------------------------------------------
-
-
-def selection_law(scores, scale, noise):
-    """The law of the first largest noisy score, or that of the exponential mechanism."""
-    if noise == "gumbel":
-        weights = np.exp((scores - np.max(scores)) / scale)
-        return weights / weights.sum()
-    reach = 40 * scale
-    x = np.arange(0 if noise == "exponential" else -reach, reach + 1)
-    p = np.exp(-np.abs(x) / scale)
-    p /= p.sum()
-    below = np.concatenate([[0.0], np.cumsum(p)])  # P(noise < x[i])
-    law = []
-    for i, score in enumerate(scores):
-        wins = p.copy()
-        for j, other in enumerate(scores):
-            if j != i:
-                bound = score + x - other + (1 if j > i else 0)
-                wins *= below[np.clip(bound - x[0], 0, len(x))]
-        law.append(wins.sum())
-    return np.array(law)
 
 
 def pairs_of_choices(mechanism, candidates, low, high):

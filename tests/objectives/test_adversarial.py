@@ -41,16 +41,7 @@ def test_derivatives_are_consistent(norm, loss, intercept, case):
     data = case("float64", loss, intercept=intercept)
     objective = Adversarial(data.problem, 0.3, 0.25, norm, smoothing=0.5)
     w = np.linspace(-0.6, 1.1, objective.dim)
-    slope = reference.gradient(lambda v: objective.value_and_gradient(v)[0], w)
-    np.testing.assert_allclose(objective.value_and_gradient(w)[1], slope, atol=1e-8)
-    rows = [
-        reference.gradient(lambda v, j=j: objective.value_and_gradient(v)[1][j], w)
-        for j in range(objective.dim)
-    ]
-    np.testing.assert_allclose(objective.hessian(w), rows, atol=1e-6)
-    eigenvalues = np.linalg.eigvalsh(objective.hessian(w))
-    assert eigenvalues[0] >= 0.3 - 1e-9
-    assert eigenvalues[-1] <= objective.smoothness
+    reference.check_derivatives(objective, w, 0.3)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "huber"])

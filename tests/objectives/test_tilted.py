@@ -49,16 +49,7 @@ def test_other_losses_match_the_twin(loss, intercept, case):
 def test_derivatives_are_consistent(layout, tilt, weighted, case):
     objective = Tilted(case(layout, "logistic", weighted).problem, 0.3, tilt)
     w = np.linspace(-0.5, 1.0, 7)
-    slope = reference.gradient(lambda v: objective.value_and_gradient(v)[0], w)
-    np.testing.assert_allclose(objective.value_and_gradient(w)[1], slope, atol=1e-8)
-    rows = [
-        reference.gradient(lambda v, j=j: objective.value_and_gradient(v)[1][j], w)
-        for j in range(7)
-    ]
-    np.testing.assert_allclose(objective.hessian(w), rows, atol=1e-6)
-    eigenvalues = np.linalg.eigvalsh(objective.hessian(w))
-    assert eigenvalues[0] >= 0.3 - 1e-9
-    assert eigenvalues[-1] <= objective.smoothness
+    reference.check_derivatives(objective, w, 0.3)
 
 
 def test_a_small_tilt_is_the_mean(layout, case):

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 import scipy.stats
+from refusals import refused
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -354,12 +355,8 @@ class TestBoth:
     )
     def test_bad_parameters_spend_nothing(self, cls, settings, message, table):
         model = cls(BOUNDS).set_params(**settings)
-        with (
-            BudgetAccountant(Budget(9.0, 1e-5)) as account,
-            pytest.raises((TypeError, ValueError), match=message),
-        ):
+        with refused((TypeError, ValueError), message):
             model.fit(table)
-        assert account.events == ()
 
     @pytest.mark.parametrize(
         ("X", "message"),
@@ -373,12 +370,8 @@ class TestBoth:
         ids=["nan", "inf", "empty", "vector", "sparse"],
     )
     def test_bad_data_spends_nothing(self, cls, X, message):
-        with (
-            BudgetAccountant(Budget(9.0, 1e-5)) as account,
-            pytest.raises((TypeError, ValueError), match=message),
-        ):
+        with refused((TypeError, ValueError), message):
             cls((0, 1)).fit(X)
-        assert account.events == ()
 
     def test_a_fit_that_is_refused_leaves_the_one_before_it(self, cls, table):
         model = cls((-9.0, 9.0), random_state=0).fit(table)
@@ -397,12 +390,8 @@ class TestBoth:
         assert "`partial_fit`" in cls.__doc__
 
     def test_an_account_that_cannot_pay_is_not_charged(self, cls, table):
-        with (
-            BudgetAccountant(Budget(0.5, 1e-6)) as account,
-            pytest.raises(dpfast.BudgetExceeded),
-        ):
+        with refused(dpfast.BudgetExceeded, budget=Budget(0.5, 1e-6)):
             cls(BOUNDS, epsilon=0.7).fit(table)
-        assert account.events == ()
 
 
 @pytest.mark.parametrize(
@@ -417,12 +406,8 @@ class TestBoth:
     ],
 )
 def test_bad_parameters_of_the_quantile_scaler(settings, message):
-    with (
-        BudgetAccountant(Budget(9.0, 1e-5)) as account,
-        pytest.raises((TypeError, ValueError), match=message),
-    ):
+    with refused((TypeError, ValueError), message):
         PrivateQuantileScaler((0, 1), **settings).fit([[0.5]])
-    assert account.events == ()
 
 
 class TestPipelineOnOneAccount:

@@ -15,6 +15,7 @@ from declared import release
 from hostile_files import damaged, replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threads import in_threads
 
 from dpfast import Budget, BudgetAccountant, BudgetExceeded, Ledger, LogisticRegression
 from dpfast._files import checksum, read_text
@@ -209,11 +210,7 @@ def test_threads_cannot_overspend_together(path):
             except BudgetExceeded:
                 refused.append(1)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, 4)
     assert len(accountant.events) == 8
     assert len(refused) == 8
 

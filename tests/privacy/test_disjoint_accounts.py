@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from forks import in_child, needs_fork
 from joblib import Parallel, delayed, parallel_backend
+from threads import in_threads
 
 from dpfast import Budget, BudgetAccountant, BudgetExceeded, LogisticRegression
 from dpfast.errors import BudgetFileError, UnsupportedEvent
@@ -126,11 +127,7 @@ def test_threads_that_open_parts_at_once_get_the_same():
         return opened(part)
 
     parts._opened = slowly
-    threads = [threading.Thread(target=lambda: found.append(parts["a"])) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda: found.append(parts["a"]), 2)
     assert found[0] is found[1]
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from threads import in_threads
 
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy import (
@@ -236,11 +237,7 @@ def test_threads_cannot_overspend_together(monkeypatch):
             except BudgetExceeded:
                 refusals.append(1)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, 8)
     assert len(ledger.events) == 10
     assert len(refusals) == 22
     assert ledger.guarantee().mu <= 1.0

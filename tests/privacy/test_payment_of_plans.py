@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from threads import in_threads
 
 from dpfast import (
     Budget,
@@ -79,11 +80,7 @@ def test_of_two_fits_at_the_same_time_one_is_made_and_the_other_spends_nothing(
     monkeypatch.setattr(Curator, "release", in_step)
     monkeypatch.setattr(Curator, "_answer", watched)
     with BudgetAccountant(TIGHT, path, adaptive=adaptive) as account:
-        threads = [threading.Thread(target=work) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, 2)
     (report,), (message,) = made, refused
     assert "Nothing was spent" in message and "stays spent" not in message
     assert kinds(account.events) == kinds(report.events) and account.charges == 1

@@ -1,11 +1,11 @@
 """Fits to rows of the same public shape are said with an "if"; what the rows hold is not read."""
 
 import dataclasses
-import threading
 import warnings
 
 import numpy as np
 import pytest
+from threads import in_threads
 
 from dpfast import Budget, BudgetAccountant
 from dpfast.errors import RepeatedFitWarning
@@ -106,12 +106,8 @@ def test_threads(log):
             noted(log)
         found.extend(caught)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, 8)
     (fit,) = log._fits.values()
     assert fit.times == 8 and fit.said

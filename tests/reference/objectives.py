@@ -77,3 +77,17 @@ def gradient(value, w, size=1e-6):
         step[j] = size
         out[j] = (value(w + step) - value(w - step)) / (2 * size)
     return out
+
+
+def check_derivatives(objective, w, ridge):
+    """Gradient and Hessian are those of the value, by differences, within the stated bounds."""
+    slope = gradient(lambda v: objective.value_and_gradient(v)[0], w)
+    np.testing.assert_allclose(objective.value_and_gradient(w)[1], slope, atol=1e-8)
+    rows = [
+        gradient(lambda v, j=j: objective.value_and_gradient(v)[1][j], w)
+        for j in range(objective.dim)
+    ]
+    np.testing.assert_allclose(objective.hessian(w), rows, atol=1e-6)
+    eigenvalues = np.linalg.eigvalsh(objective.hessian(w))
+    assert eigenvalues[0] >= ridge - 1e-9
+    assert eigenvalues[-1] <= objective.smoothness

@@ -31,6 +31,14 @@ SHAPE = ProblemShape(n_samples=1000, n_features=4, data_norm=1.0)
 BUDGET = Budget(1.0, 1e-6)
 
 
+def planned(what, budget=BUDGET, **options):
+    return plan(what, "output-perturbation", budget, **options)
+
+
+def solved(what, budget=BUDGET, **options):
+    return solve(what, "output-perturbation", budget, **options)
+
+
 def lone_row(y, n, loss="huberized-hinge", R=0.01):
     """One row of full length among rows of zeros; no row at all for ``y = 0``."""
     X = np.zeros((n, 1))
@@ -52,14 +60,7 @@ def test_worst_neighbors_reach_the_sensitivity_of_the_iterate(n, relation, other
     """A short row stays on the steep side of the hinge for all T steps, and so does its opposite.
     At the default step the ridge leaves nothing of earlier steps; shorter steps add up."""
     options = {"iterations": 40, "step": 0.5, **options}
-    settled = plan(
-        lone_row(1.0, n),
-        "output-perturbation",
-        BUDGET,
-        mode="iterate",
-        neighboring_relation=relation,
-        **options,
-    )
+    settled = planned(lone_row(1.0, n), mode="iterate", neighboring_relation=relation, **options)
     declared = settled.settings.minimizer_sensitivity
     ends = [unperturbed(settled, lone_row(y, n))[0] for y in (1.0, other)]
     assert 0.999 * declared <= abs(ends[0] - ends[1]) <= declared * (1 + 1e-12)
@@ -70,9 +71,7 @@ def test_worst_neighbors_reach_the_sensitivity_of_the_iterate(n, relation, other
 def test_random_neighbors_stay_within_the_sensitivity_of_the_iterate(alpha, classification):
     X, y = classification
     problem = Problem(X[:30], y[:30], data_norm=2.0)
-    settled = plan(
-        problem, "output-perturbation", BUDGET, mode="iterate", alpha=alpha, iterations=60
-    )
+    settled = planned(problem, mode="iterate", alpha=alpha, iterations=60)
     base = unperturbed(settled, problem)
     for i in range(30, 60):
         X2, y2 = X[:30].copy(), y[:30].copy()
@@ -85,10 +84,7 @@ def test_the_iterate_is_plain_gradient_descent(classification, noiseless):
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
     start = np.linspace(-0.1, 0.1, 7)
-    result = solve(
-        problem, "output-perturbation", BUDGET, mode="iterate", alpha=0.0, iterations=25, step=0.3,
-        w0=start,
-    )  # fmt: skip
+    result = solved(problem, mode="iterate", alpha=0.0, iterations=25, step=0.3, w0=start)
     rows = np.column_stack([X, np.ones(500)])
     w = start.copy()
     for _ in range(25):
@@ -101,20 +97,11 @@ def test_defaults_of_the_iterate_follow_the_theorems():
     beta = SHAPE.smoothness
     for budget in (Budget(0.5), Budget(0.5, 1e-6)):
         common = (SHAPE.lipschitz, 2.0, 1000, 5, 0.5, budget.delta)
-        settled = plan(
-            SHAPE,
-            "output-perturbation",
-            budget,
-            mode="iterate",
-            alpha="zhang2017",
-            minimizer_norm=2.0,
-        )
+        settled = planned(SHAPE, budget, mode="iterate", alpha="zhang2017", minimizer_norm=2.0)
         assert settled.shape.alpha is None
         assert settled.settings.iterations == zhang2017.convex_iterations(beta, *common)
         assert settled.settings.step == 1.0 / beta
-        settled = plan(
-            SHAPE, "output-perturbation", budget, mode="iterate", alpha=0.1, minimizer_norm=2.0
-        )
+        settled = planned(SHAPE, budget, mode="iterate", alpha=0.1, minimizer_norm=2.0)
         T = zhang2017.strongly_convex_iterations(0.1, beta + 0.1, *common)
         assert settled.settings.iterations == T
         assert settled.settings.step == pytest.approx(2.0 / (beta + 0.2))
@@ -126,17 +113,10 @@ def test_defaults_of_the_iterate_follow_the_theorems():
 def test_other_budgets_and_relations_of_the_iterate():
     for budget in (Budget(rho=0.1), Budget(mu=0.5)):
         for alpha in (0.0, "auto"):
-            settled = plan(SHAPE, "output-perturbation", budget, mode="iterate", alpha=alpha)
+            settled = planned(SHAPE, budget, mode="iterate", alpha=alpha)
             assert settled.settings.iterations >= 1
     both = [
-        plan(
-            SHAPE,
-            "output-perturbation",
-            BUDGET,
-            mode="iterate",
-            alpha=0.1,
-            neighboring_relation=relation,
-        )
+        planned(SHAPE, mode="iterate", alpha=0.1, neighboring_relation=relation)
         .events[0]
         .sensitivity
         for relation in ("replace_one", "add_or_remove_one")
@@ -152,9 +132,15 @@ def test_whole_runs_of_the_iterate_on_worst_case_neighbors(halved, monkeypatch):
         honest = zhang2017.descent_sensitivity
         monkeypatch.setattr(zhang2017, "descent_sensitivity", lambda *args: 0.5 * honest(*args))
     budget = Budget(5.0, 1e-6)
-    settled = plan(lone_row(1.0, 1), "output-perturbation", budget, mode="iterate",
-                   alpha=0.0, iterations=3,
-                   step=0.5, noise="gaussian")  # fmt: skip
+    settled = planned(
+        lone_row(1.0, 1),
+        budget,
+        mode="iterate",
+        alpha=0.0,
+        iterations=3,
+        step=0.5,
+        noise="gaussian",
+    )
 
     def outputs(y, seed):
         rng, data = SecureGenerator(seed), lone_row(y, 1)
@@ -173,10 +159,7 @@ def test_excess_risk_of_the_iterate_stays_below_its_bound(alpha, budget, classif
     norm = float(np.linalg.norm(reference))
     best = problem.value_and_gradient(reference, 0.0)[0]
     options = {"alpha": alpha, "minimizer_norm": norm, "mode": "iterate"}
-    runs = [
-        solve(problem, "output-perturbation", budget, random_state=seed, **options)
-        for seed in range(40)
-    ]
+    runs = [solved(problem, budget, random_state=seed, **options) for seed in range(40)]
     excess = [problem.value_and_gradient(run.w, 0.0)[0] - best for run in runs]
     assert np.mean(excess) <= runs[0].plan.expected["excess_risk_bound"]
 
@@ -185,20 +168,18 @@ def test_excess_risk_of_the_iterate_stays_below_its_bound(alpha, budget, classif
 
 
 def test_calibrations_are_the_formulas():
-    exact = plan(SHAPE, "output-perturbation", BUDGET, alpha=0.1, noise="gaussian").events[0]
+    exact = planned(SHAPE, alpha=0.1, noise="gaussian").events[0]
     for calibration in ("zhao", "classical"):
-        (event,) = plan(
-            SHAPE, "output-perturbation", BUDGET, alpha=0.1, calibration=calibration
-        ).events
+        (event,) = planned(SHAPE, alpha=0.1, calibration=calibration).events
         formula = gaussian_stddev(BUDGET, event.sensitivity, calibration)
         assert event.stddev == pytest.approx(formula, rel=1e-6)
         assert event.stddev > exact.stddev
-    (event,) = plan(SHAPE, "output-perturbation", BUDGET, alpha=0.1, calibration="paper").events
+    (event,) = planned(SHAPE, alpha=0.1, calibration="paper").events
     formula = math.sqrt(2 * math.log(2e6)) * event.sensitivity
     assert event.stddev == pytest.approx(formula, rel=1e-6)
     # Pure budgets have one law of noise, whatever the calibration.
     pure = {
-        c: plan(SHAPE, "output-perturbation", Budget(1.0), alpha=0.1, calibration=c).events[0].scale
+        c: planned(SHAPE, Budget(1.0), alpha=0.1, calibration=c).events[0].scale
         for c in ("analytic", "zhao", "paper")
     }
     assert len(set(pure.values())) == 1
@@ -207,38 +188,28 @@ def test_calibrations_are_the_formulas():
 def test_the_paper_formula_is_accepted_where_it_is_private():
     """Proved for ε <= 1; at ε = 2, δ = 0.001 (Table 3) the exact condition holds, at 30 not."""
     budget = Budget(2.0, 1e-3)
-    settled = plan(SHAPE, "output-perturbation", budget, alpha=0.1, calibration="paper")
+    settled = planned(SHAPE, budget, alpha=0.1, calibration="paper")
     ledger = Ledger(budget)
     ledger.spend(settled.events[0])
     assert ledger.guarantee().epsilon < 2.0
     with pytest.raises(ValueError, match=r"calibration='paper' gives .* Use 'analytic'"):
-        plan(SHAPE, "output-perturbation", Budget(30.0, 0.1), alpha=0.1, calibration="paper")
+        planned(SHAPE, Budget(30.0, 0.1), alpha=0.1, calibration="paper")
     with pytest.raises(ValueError, match="calibration='classical'"):
-        plan(SHAPE, "output-perturbation", budget, alpha=0.1, calibration="classical")
+        planned(SHAPE, budget, alpha=0.1, calibration="classical")
     with pytest.raises(ValueError, match="calibration='paper' needs"):
-        plan(SHAPE, "output-perturbation", Budget(rho=0.1), alpha=0.1, calibration="paper")
+        planned(SHAPE, Budget(rho=0.1), alpha=0.1, calibration="paper")
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1])
 def test_paper_sensitivities_are_larger(alpha):
     options = {"mode": "iterate", "alpha": alpha, "iterations": 50}
-    paper = plan(SHAPE, "output-perturbation", Budget(1.0), calibration="paper", **options)
+    paper = planned(SHAPE, Budget(1.0), calibration="paper", **options)
     (event,) = paper.events
     stated = zhang2017.paper_sensitivity(50, alpha, SHAPE.smoothness + alpha, SHAPE.lipschitz, 1000)
     assert event.sensitivity == pytest.approx(stated, rel=1e-6)
-    assert (
-        event.sensitivity
-        > plan(SHAPE, "output-perturbation", Budget(1.0), **options).events[0].sensitivity
-    )
+    assert event.sensitivity > planned(SHAPE, Budget(1.0), **options).events[0].sensitivity
     with pytest.raises(ValueError, match="with calibration='paper'"):
-        plan(
-            SHAPE,
-            "output-perturbation",
-            BUDGET,
-            calibration="paper",
-            step=1.5 / (SHAPE.smoothness + 2 * alpha),
-            **options,
-        )
+        planned(SHAPE, calibration="paper", step=1.5 / (SHAPE.smoothness + 2 * alpha), **options)
 
 
 # ---- ridges -------------------------------------------------------------------------------------
@@ -249,9 +220,7 @@ def test_paper_sensitivities_are_larger(alpha):
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_ridges_of_lowy2021(budget, risk, loss):
     shape = ProblemShape(100_000, 4, 1.0, loss)
-    settled = plan(
-        shape, "output-perturbation", budget, alpha="lowy2021", risk=risk, minimizer_norm=2.0
-    )
+    settled = planned(shape, budget, alpha="lowy2021", risk=risk, minimizer_norm=2.0)
     setting = lowy2021.Setting(
         shape.lipschitz, 2.0, 5, 100_000, 1.0, budget.delta, smoothness=shape.smoothness
     )
@@ -260,25 +229,18 @@ def test_ridges_of_lowy2021(budget, risk, loss):
     # A certificate costs the hinge up to a hundredth of the noise.
     bound = settled.expected["excess_risk_bound"]
     assert bound <= 1.02 * found.exact_risk
-    auto = plan(shape, "output-perturbation", budget, minimizer_norm=2.0)
+    auto = planned(shape, budget, minimizer_norm=2.0)
     assert auto.expected["excess_risk_bound"] <= 1.001 * bound
 
 
 def test_ridge_of_zhang2017():
-    settled = plan(
-        SHAPE,
-        "output-perturbation",
-        BUDGET,
-        alpha="zhang2017",
-        risk="population",
-        minimizer_norm=2.0,
-    )
+    settled = planned(SHAPE, alpha="zhang2017", risk="population", minimizer_norm=2.0)
     wanted = zhang2017.population_ridge(SHAPE.smoothness, SHAPE.lipschitz, 2.0, 1000, 5, 1.0, 0.1)
     assert settled.shape.alpha == wanted
     with pytest.raises(ValueError, match="needs mode='iterate'"):
-        plan(SHAPE, "output-perturbation", BUDGET, alpha="zhang2017")
+        planned(SHAPE, alpha="zhang2017")
     with pytest.raises(ValueError, match="alpha='lowy2021' needs"):
-        plan(SHAPE, "output-perturbation", Budget(mu=1.0), alpha="lowy2021")
+        planned(SHAPE, Budget(mu=1.0), alpha="lowy2021")
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -287,14 +249,10 @@ def test_excess_risk_stays_below_the_theorem_of_lowy2021(delta, classification):
     problem = Problem(np.tile(X, (20, 1)), np.tile(y, 20), data_norm=2.0)
     reference = OPTIMIZERS["newton"](Erm(problem, 1e-3), tolerance=1e-10).w
     best = problem.value_and_gradient(reference, 0.0)[0]
-    runs = [
-        solve(problem, "output-perturbation", Budget(1.0, delta), alpha="lowy2021",
-              calibration="zhao",
-              minimizer_norm=float(np.linalg.norm(reference)), random_state=seed)
-        for seed in range(30)
-    ]  # fmt: skip
-    excess = [problem.value_and_gradient(run.w, 0.0)[0] - best for run in runs]
     shape, radius = problem.shape, float(np.linalg.norm(reference))
+    options = {"alpha": "lowy2021", "calibration": "zhao", "minimizer_norm": radius}
+    runs = [solved(problem, Budget(1.0, delta), random_state=seed, **options) for seed in range(30)]
+    excess = [problem.value_and_gradient(run.w, 0.0)[0] - best for run in runs]
     setting = lowy2021.Setting(
         shape.lipschitz, radius, shape.dim, shape.n_samples, 1.0, delta,
         smoothness=shape.smoothness,
@@ -310,15 +268,8 @@ def test_every_optimizer_serves(name, classification, noiseless):
     """Whatever was chosen, and however few passes it had, the certificate holds in the end."""
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
-    honest = solve(problem, "output-perturbation", BUDGET, alpha=0.1).w
-    result = solve(
-        problem,
-        "output-perturbation",
-        BUDGET,
-        alpha=0.1,
-        optimizer=name,
-        optimizer_options={"max_passes": 60},
-    )
+    honest = solved(problem, alpha=0.1).w
+    result = solved(problem, alpha=0.1, optimizer=name, optimizer_options={"max_passes": 60})
     error = result.plan.settings.gradient_tolerance / 0.1
     assert np.linalg.norm(result.w - honest) <= 2 * error
 
@@ -326,20 +277,18 @@ def test_every_optimizer_serves(name, classification, noiseless):
 def test_a_users_optimizer_is_believed_nothing(classification, noiseless):
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
-    honest = solve(problem, "output-perturbation", BUDGET, alpha=0.1).w
+    honest = solved(problem, alpha=0.1).w
     seen = []
 
     def stubborn(objective, *, tolerance, max_passes, w0):
         seen.append(tolerance)
         return np.ones(7)
 
-    result = solve(problem, "output-perturbation", BUDGET, alpha=0.1, optimizer=stubborn)
+    result = solved(problem, alpha=0.1, optimizer=stubborn)
     assert seen == [result.plan.settings.gradient_tolerance]
     np.testing.assert_allclose(result.w, honest, atol=1e-4)
     with pytest.raises(ValueError, match="optimizer must return weights"):
-        solve(
-            problem, "output-perturbation", BUDGET, alpha=0.1, optimizer=lambda *a, **k: np.ones(3)
-        )
+        solved(problem, alpha=0.1, optimizer=lambda *a, **k: np.ones(3))
     model = LogisticRegression(1.0, data_norm=2.0, classes=[-1, 1], optimizer=stubborn, alpha=0.1)
     assert np.all(np.isfinite(model.fit(X, y).coef_))
 
@@ -347,19 +296,19 @@ def test_a_users_optimizer_is_believed_nothing(classification, noiseless):
 def test_machine_precision_is_the_conceptual_algorithm(classification):
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
-    settled = plan(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance="machine")
+    settled = planned(problem, alpha=0.1, tolerance="machine")
     exact = settled.settings.minimizer_sensitivity
     assert settled.settings.gradient_tolerance < 1e-12
     assert settled.events[0].sensitivity <= exact * (1 + 1e-6)
-    solve(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance="machine")
-    loose = plan(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance=1e-3)
+    solved(problem, alpha=0.1, tolerance="machine")
+    loose = planned(problem, alpha=0.1, tolerance=1e-3)
     assert loose.events[0].sensitivity >= exact + 2e-3 / 0.1
 
 
 def test_an_unreachable_tolerance_releases_nothing(classification):
     X, y = classification
     problem = Problem(X, y, data_norm=2.0)
-    settled = plan(problem, "output-perturbation", BUDGET, alpha=0.1, tolerance=1e-30)
+    settled = planned(problem, alpha=0.1, tolerance=1e-30)
     ledger = Ledger(BUDGET)
     with pytest.raises(CertificateNotReached, match="nothing is released"):
         carry_out(settled, problem, SecureGenerator(), ledger)
@@ -371,9 +320,7 @@ def test_hinge_is_certified_by_its_duality_gap(optimizer, classification, noisel
     X, y = classification
     problem = Problem(X, y, "hinge", data_norm=2.0)
     options = {"optimizer_options": {"max_passes": 300}} if optimizer == "subgradient" else {}
-    result = solve(
-        problem, "output-perturbation", BUDGET, alpha=0.05, optimizer=optimizer, **options
-    )
+    result = solved(problem, alpha=0.05, optimizer=optimizer, **options)
     tight = OPTIMIZERS["smoothing"](Erm(problem, 0.05), tolerance=1e-6)
     assert tight.converged
     distance = result.plan.settings.gradient_tolerance / 0.05
@@ -385,13 +332,7 @@ def test_hinge_is_certified_by_its_duality_gap(optimizer, classification, noisel
 @pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
 def test_hinge_reaches_its_declared_sensitivity(relation, other, noiseless):
     ends = [
-        solve(
-            lone_row(y, 20, "hinge"),
-            "output-perturbation",
-            BUDGET,
-            alpha=1.0,
-            neighboring_relation=relation,
-        )
+        solved(lone_row(y, 20, "hinge"), alpha=1.0, neighboring_relation=relation)
         for y in (1.0, other)
     ]
     (event,) = ends[0].plan.events
@@ -401,9 +342,9 @@ def test_hinge_reaches_its_declared_sensitivity(relation, other, noiseless):
 def test_hinge_refuses_smooth_optimizers_and_iterates():
     shape = ProblemShape(100, 3, 1.0, "hinge")
     with pytest.raises(ValueError, match="optimizer must be one of 'subgradient', 'sgd'"):
-        plan(shape, "output-perturbation", BUDGET, optimizer="newton")
+        planned(shape, optimizer="newton")
     with pytest.raises(ValueError, match="loss must be smooth, for mode='iterate'"):
-        plan(shape, "output-perturbation", BUDGET, mode="iterate")
+        planned(shape, mode="iterate")
 
 
 def test_weights_are_projected_on_w_radius(classification):
@@ -411,9 +352,9 @@ def test_weights_are_projected_on_w_radius(classification):
     problem = Problem(X[:50], y[:50], data_norm=2.0)
     for mode in MODES:
         for seed in range(5):
-            result = solve(problem, "output-perturbation", Budget(0.01, 1e-6),
-                           alpha=0.01, mode=mode,
-                           w_radius=0.5, random_state=seed)  # fmt: skip
+            result = solved(
+                problem, Budget(0.01, 1e-6), alpha=0.01, mode=mode, w_radius=0.5, random_state=seed
+            )
             assert np.linalg.norm(result.w) <= 0.5 * (1 + 1e-12)
 
 
@@ -434,15 +375,8 @@ class TestObjectives:
     ):
         X, y = classification
         problem = Problem(X, y, data_norm=2.0)
-        named = solve(
-            problem,
-            "output-perturbation",
-            BUDGET,
-            alpha=0.1,
-            objective=name,
-            objective_options=settings,
-        )
-        given = solve(make(problem, 0.1, **settings), "output-perturbation", BUDGET)
+        named = solved(problem, alpha=0.1, objective=name, objective_options=settings)
+        given = solved(make(problem, 0.1, **settings))
         assert named.privacy.events == given.privacy.events
         np.testing.assert_allclose(named.w, given.w, atol=1e-9)
         objective = make(problem, 0.1, **settings)
@@ -462,22 +396,17 @@ class TestObjectives:
             return objective.value_and_gradient(w)[0] - 5e-4 * w @ w
 
         reference = OPTIMIZERS["newton"](make(problem, 1e-3, **settings), tolerance=1e-9).w
-        runs = [
-            solve(problem, "output-perturbation", budget, objective=name,
-                  objective_options=settings,
-                  minimizer_norm=float(np.linalg.norm(reference)), random_state=seed)
-            for seed in range(25)
-        ]  # fmt: skip
+        options = {"objective": name, "objective_options": settings}
+        options["minimizer_norm"] = float(np.linalg.norm(reference))
+        runs = [solved(problem, budget, random_state=seed, **options) for seed in range(25)]
         excess = np.mean([risk(run.w) for run in runs]) - risk(reference)
         assert excess <= runs[0].plan.expected["excess_risk_bound"]
 
     def test_auto_alpha_is_the_best_of_a_grid(self, name, settings, make):
         options = {"objective": name, "objective_options": settings}
-        auto = plan(SHAPE, "output-perturbation", BUDGET, **options)
+        auto = planned(SHAPE, **options)
         for factor in (0.5, 0.9, 1.1, 2.0):
-            other = plan(
-                SHAPE, "output-perturbation", BUDGET, alpha=factor * auto.shape.alpha, **options
-            )
+            other = planned(SHAPE, alpha=factor * auto.shape.alpha, **options)
             assert auto.expected["excess_risk_bound"] <= other.expected["excess_risk_bound"]
 
     def test_estimator_takes_it(self, name, settings, make, classification):
@@ -494,17 +423,9 @@ class TestObjectives:
 
     def test_row_optimizers_are_refused(self, name, settings, make):
         with pytest.raises(ValueError, match=f"for {name} objectives; got 'katyusha'"):
-            plan(SHAPE, "output-perturbation", BUDGET, objective=name, objective_options=settings,
-                 optimizer="katyusha")  # fmt: skip
+            planned(SHAPE, objective=name, objective_options=settings, optimizer="katyusha")
         with pytest.raises(ValueError, match="objective must be 'erm' with mode='iterate'"):
-            plan(
-                SHAPE,
-                "output-perturbation",
-                BUDGET,
-                objective=name,
-                objective_options=settings,
-                mode="iterate",
-            )
+            planned(SHAPE, objective=name, objective_options=settings, mode="iterate")
 
 
 def worst_neighbors(kind):
@@ -551,8 +472,7 @@ def test_whole_runs_on_worst_case_neighbors_of_other_objectives(kind, halved, mo
         family = type(pair[0].shape)
         honest = family.minimizer_sensitivity
         monkeypatch.setattr(family, "minimizer_sensitivity", lambda *args: 0.5 * honest(*args))
-    settled = plan(pair[0], "output-perturbation", budget, neighboring_relation=relation,
-                   noise="gaussian")  # fmt: skip
+    settled = planned(pair[0], budget, neighboring_relation=relation, noise="gaussian")
     assert settled.objective == pair[0].shape == pair[1].shape
     ends = [unperturbed(settled, objective) for objective in pair]
     scores = []
@@ -578,9 +498,7 @@ def test_general_objectives():
     rows = np.array([[0.6, 0.8], [0.0, 1.0], [-1.0, 0.0]])
     objective = spread(rows, minimizer_norm=2.0)
     budget = Budget(20.0, 1e-6)
-    runs = [
-        solve(objective, "output-perturbation", budget, random_state=seed) for seed in range(40)
-    ]
+    runs = [solved(objective, budget, random_state=seed) for seed in range(40)]
     (event,) = runs[0].plan.events
     assert event.sensitivity >= 2.0
     assert "given objective" in str(runs[0].plan)
@@ -589,7 +507,7 @@ def test_general_objectives():
     assert 0.0 < excess <= runs[0].plan.expected["excess_risk_bound"]
     # A shape plans without data, unbounded minimizers too.
     shape = GeneralShape(2, lipschitz=2.0, strong_convexity=2.0, smoothness=10.0)
-    assert plan(shape, "output-perturbation", budget).events[0].sensitivity >= 2.0
+    assert planned(shape, budget).events[0].sensitivity >= 2.0
 
 
 def test_objectives_that_others_cannot_take_are_refused(classification):
@@ -602,9 +520,9 @@ def test_objectives_that_others_cannot_take_are_refused(classification):
     with pytest.raises(ValueError, match="must be left out for a given objective"):
         plan(Tilted(problem, 0.1), "auto", BUDGET, objective="tilted")
     with pytest.raises(ValueError, match="objective must be one of"):
-        plan(problem, "output-perturbation", BUDGET, objective="max")
+        planned(problem, objective="max")
     with pytest.raises(ValueError, match="objective_options must be among"):
-        plan(problem, "output-perturbation", BUDGET, objective_options={"tilt": 1.0})
+        planned(problem, objective_options={"tilt": 1.0})
     with pytest.raises(ValueError, match="loss must be convex"):
         plan(ErmShape(ProblemShape(10, 2, 1.0, "sigmoid"), 0.1), "auto", BUDGET)
     with pytest.raises(ValueError, match="objective must be smooth"):
@@ -651,4 +569,4 @@ def test_leaks_behind_an_objective_are_reported(classification):
 )
 def test_bad_options(options, error, message):
     with pytest.raises(error, match=message):
-        plan(SHAPE, "output-perturbation", BUDGET, **options)
+        planned(SHAPE, **options)
