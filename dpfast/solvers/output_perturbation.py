@@ -442,13 +442,7 @@ def _noise_factor(dim: int, budget: Budget, noise: str, accountant: str, calibra
 
 
 def _gaussian_factor(budget: Budget, accountant: str, calibration: str) -> float:
-    """Standard deviation of Gaussian noise per unit of sensitivity, never less than the exact one.
-
-    Raises
-    ------
-    ValueError
-        If the formula of choice is not proved, or not private, for this budget.
-    """
+    """Deviation of Gaussian noise per unit of sensitivity, never less than the exact one."""
     exact = 1.0 / budget_mu(budget, accountant)
     if calibration == "analytic":
         return exact
