@@ -272,28 +272,14 @@ class _Steps:
 
 @dataclass(frozen=True)
 class _Units:
-    """What a descent is in units of, by what was learned of the targets.
+    """What a descent is in units of, by what was learned of the targets."""
 
-    Attributes
-    ----------
-    ridge : float
-        In these units.
-    weights, loss : float
-        Half the width of the targets' range, and by how much it stretches the loss.
-    asked : tuple of float
-        What gradients are asked with, the width of the loss's corner last.
-    change : float
-        By which factor steps are longer.
-    intercept : float or None
-        Where the descent begins; None: nothing was learned.
-    """
-
-    ridge: float
-    weights: float = 1.0
-    loss: float = 1.0
-    asked: tuple[float, ...] = ()
-    change: float = 1.0
-    intercept: float | None = None
+    ridge: float  # in these units
+    weights: float = 1.0  # half the width of the targets' range
+    loss: float = 1.0  # by how much that stretches the loss
+    asked: tuple[float, ...] = ()  # with gradients, the width of the loss's corner last
+    change: float = 1.0  # by which factor steps are longer
+    intercept: float | None = None  # where the descent begins; None: nothing was learned
 
     @classmethod
     def of(cls, spread: Spread | Place | None, settings: Settings, shape: ProblemShape) -> _Units:
@@ -459,23 +445,14 @@ class _Bend:
 
 @dataclass
 class _Line:
-    """The curvature along the weights, from secants of noisy gradients.
+    """The curvature along the weights, from secants of noisy gradients."""
 
-    Attributes
-    ----------
-    free : int
-        Coordinates that are not constant.
-    slopes, squares : float
-        Sums over the secants: change of the point along the weights times that of the gradient, and
-        times itself.
-    before : tuple of (ndarray, ndarray) or None
-        The last point and its gradient.
-    """
-
-    free: int
+    free: int  # coordinates that are not constant
+    # Sums over the secants: change of the point along the weights times that of the gradient, and
+    # times itself.
     slopes: float = 0.0
     squares: float = 0.0
-    before: tuple[Matrix, Matrix] | None = None
+    before: tuple[Matrix, Matrix] | None = None  # the last point and its gradient
 
     def add(self, z: Matrix, gradient: Matrix) -> None:
         """Take in one more gradient, in units of the largest curvature."""
