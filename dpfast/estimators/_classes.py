@@ -62,12 +62,7 @@ def balanced(shares: Vector) -> Vector:
 
 
 def check_class_weight(class_weight: Any) -> Mapping[Any, float]:
-    """Declared weights by class; none for None and "balanced".
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Declared weights by class; none for None and "balanced"."""
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
         return {}
     if not isinstance(class_weight, Mapping):
@@ -81,26 +76,14 @@ def check_class_weight(class_weight: Any) -> Mapping[Any, float]:
 
 
 def heaviest(class_weight: Mapping[Any, float], n_classes: int) -> float:
-    """Largest of declared weights; classes without one have 1.
-
-    Raises
-    ------
-    ValueError
-        If it is 0.
-    """
+    """Largest of declared weights, which must not be 0; classes without one have 1."""
     unnamed = [1.0] if len(class_weight) < n_classes else []
     most = max([*class_weight.values(), *unnamed])
     return check_real("class_weight", most, low=1e-100, hint="That is the largest of them.")
 
 
 def declared(class_weight: Mapping[Any, float], classes: NDArray[Any]) -> Vector:
-    """Weights of the classes, in their order.
-
-    Raises
-    ------
-    ValueError
-        If one is of no class.
-    """
+    """Weights of the classes, in their order."""
     labels = classes.tolist()
     if unknown := [label for label in class_weight if label not in labels]:
         raise ValueError(

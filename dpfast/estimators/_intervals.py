@@ -89,27 +89,13 @@ class CoefficientInterval:
 
 @dataclass(frozen=True)
 class WeightNoise:
-    """What is public about the noise in released weights.
+    """What is public about the noise in released weights."""
 
-    Attributes
-    ----------
-    events : tuple of Event
-        Those of one fit that put noise on the weights, as planned.
-    slack : float
-        Bound of the distance that the optimizer left.
-    reach : float
-        No weights without noise are longer than this.
-    ball : float
-        Radius of the ball on which the weights were projected.
-    unit : float
-        Of the weights, in which the noise and the slack are; infinite if they were projected.
-    """
-
-    events: tuple[Event, ...]
-    slack: float
-    reach: float
-    ball: float
-    unit: float = 1.0
+    events: tuple[Event, ...]  # of one fit, that put noise on the weights, as planned
+    slack: float  # bound of the distance that the optimizer left
+    reach: float  # no weights without noise are longer than this
+    ball: float  # radius of the ball on which the weights were projected
+    unit: float = 1.0  # of the weights, in which noise and slack are; infinite if projected
 
     @classmethod
     def of(cls, plan: Plan[Any], unit: float = 1.0) -> WeightNoise | None:

@@ -105,13 +105,7 @@ class CoefficientPrior:
 def plan_with_prior(
     prior: Any, shape: ProblemShape, targets: Targets, budget: Budget, **how: str
 ) -> Plan[Any] | None:
-    """Plan of a fit that begins with what a prior tells; None if that would not help.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no prior, or none for this problem.
-    """
+    """Plan of a fit that begins with what a prior tells; None if that would not help."""
     if isinstance(prior, tuple):
         X, y = _public_rows(prior, shape)
         if shape.dim > MOST_KNOWN:

@@ -46,13 +46,7 @@ _LARGEST_FORM = 1e140
 
 @dataclass(frozen=True)
 class Affine:
-    """Columns ``z = factor x + shift`` of the rows, which are clipped to ``‖z‖ <= radius``.
-
-    Attributes
-    ----------
-    factor, shift : ndarray of shape (n_features,)
-    radius : float
-    """
+    """Columns ``z = factor x + shift`` of the rows, which are clipped to ``‖z‖ <= radius``."""
 
     factor: Vector
     shift: Vector

@@ -123,25 +123,13 @@ def target_ladder(loss: Loss) -> Vector:
 
 @dataclass(frozen=True)
 class Records:
-    """Some rows as a query sees them.
+    """Some rows as a query sees them."""
 
-    Attributes
-    ----------
-    z : ndarray of shape (n, columns)
-        Images under the stack.
-    target, counts : ndarray of shape (n,)
-        Targets and given weights, these times the part of a record.
-    whole : float
-        The largest that a count can be.
-    first : ndarray or None
-        Where each group begins; None if a record is a row.
-    """
-
-    z: Matrix
+    z: Matrix  # images under the stack
     target: Vector
-    counts: Vector
-    whole: float
-    first: Indices | None
+    counts: Vector  # given weights, times the part of a record
+    whole: float  # the largest that a count can be
+    first: Indices | None  # where each group begins; None if a record is a row
 
     @property
     def margin(self) -> Vector:

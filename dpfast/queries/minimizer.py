@@ -174,11 +174,6 @@ def minimizer_in_units(
     The objective is that of the targets as they are, whose values are as large as ``half`` times
     the stretch of the slopes: the ridges are around the weight of the constant that predicts the
     center, `linear` and the tolerance grow with the slopes.
-
-    Raises
-    ------
-    CertificateNotReached
-        If no optimizer's point can be certified.
     """
     (center, half), start = units, np.zeros(shape.dim)
     if center != 0.0:
@@ -254,13 +249,7 @@ class MinimizerInUnits(CertifiedMinimizer):
         return rows
 
     def __call__(self, prepared: Any, *point: Any) -> Vector:
-        """The point, in these units.
-
-        Raises
-        ------
-        CertificateNotReached
-            If no optimizer's point can be certified.
-        """
+        """The point, in these units."""
         center, half = point
         return minimizer_in_units(
             prepared, self.shape.problem, self.shape.alpha, self.tolerance, self.optimizer,

@@ -54,16 +54,7 @@ class Ranges(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnRanges:
-    """The accesses of the rounds, and of the count of long rows.
-
-    Attributes
-    ----------
-    histogram : Gaussian
-        Of :class:`~dpfast.queries.ColumnHistogram`.
-    long_rows : Gaussian
-        Of :class:`~dpfast.queries.LongRows`.
-    rounds : int
-    """
+    """The accesses of the rounds, and of the count of long rows."""
 
     histogram: Gaussian
     long_rows: Gaussian

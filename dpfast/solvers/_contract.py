@@ -249,13 +249,7 @@ def options_of(plan: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def check_planned(plan: Plan[Any], problem: Any) -> None:
-    """Refuse to run a plan on anything but what it was made for: its noise would be for others.
-
-    Raises
-    ------
-    ValueError
-        If an objective has another public shape, or a problem's differs in more than the ridge.
-    """
+    """Refuse to run a plan on anything but what it was made for: its noise would be for others."""
     shape = getattr(problem, "shape", None)
     if plan.objective is not None:
         if shape != plan.objective:
@@ -282,13 +276,7 @@ def check_planned(plan: Plan[Any], problem: Any) -> None:
 
 
 def check_alpha(alpha: float | str | None, shape: ProblemShape) -> float | None:
-    """The ridge that is asked for, which is that of the shape for None; "auto" gives None.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither "auto" nor a number in its range.
-    """
+    """The ridge that is asked for, which is that of the shape for None; "auto" gives None."""
     if alpha is None:
         return shape.alpha
     if alpha == "auto":

@@ -93,76 +93,39 @@ _BELIEF, _FLOOR = 0.5, 0.5
 
 @dataclass(frozen=True)
 class Learning:
-    """The accesses that coordinates are learned by, and their public numbers.
+    """The accesses that coordinates are learned by, and their public numbers."""
 
-    Attributes
-    ----------
-    ranges : ColumnRanges or None
-        Where numeric columns lie between their bounds; None: as they were declared.
-    moments : tuple of Gaussian
-        Of :class:`~dpfast.queries.ColumnParts`.
-    correlation : Gaussian or None
-        Of :class:`~dpfast.queries.Gram`.
-    correlation_rounds : int
-        1 or 2.
-    limit : float
-        Of the transform's reach.
-    evened : bool
-        Whether coordinates of numbers are brought to one mean square, so that steps are as long as
-        they were meant to be; not for a descent that takes no noise out of its end.
-    """
-
-    ranges: ColumnRanges | None
+    ranges: ColumnRanges | None  # of numeric columns; None: as they were declared
     moments: tuple[Gaussian, ...]
     correlation: Gaussian | None
-    correlation_rounds: int
-    limit: float
+    correlation_rounds: int  # 1 or 2
+    limit: float  # of the transform's reach
+    # Whether coordinates of numbers are brought to one mean square, so that steps are as long as
+    # they were meant to be; not for a descent that takes no noise out of its end.
     evened: bool
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Center and scale of every column, in the rows' units, and what is known of them.
-
-    Attributes
-    ----------
-    center, scale : ndarray of shape (n_features,)
-    deviation : ndarray of shape (n_features,)
-        Of the noise in the centers.
-    counted : ndarray of bool, shape (n_features,)
-        Columns of declared categories.
-    binary : ndarray of bool, shape (n_features,)
-        Declared columns of two values, one as far below 0 as the other is above.
-    taken : ndarray of bool, shape (n_features,)
-        Undeclared columns that are taken for such, in a table most of whose columns look like them.
-    height : float
-        How high entries get.
-    frequency, frequency_deviation : ndarray of shape (n_features,)
-        Shares of the rows that have each category, or the rarer of two values, and the noise in
-        these; of the three alone.
-    spiky : ndarray of bool, shape (n_features,)
-        Columns of numbers that are mostly at one value.
-    ranged : ndarray of bool, shape (n_features,)
-        Columns whose range is known: nearly all entries are within a few scales of the center.
-    shares : ndarray of shape (n_classes,)
-        Noisy means of the rows' weights by class, over the largest weight; empty for regression.
-    share_deviation : float
-        Of the noise in these.
-    """
+    """Center and scale of every column, in the rows' units, and what is known of them."""
 
     center: Vector
     scale: Vector
-    deviation: Vector
-    counted: NDArray[np.bool_]
-    binary: NDArray[np.bool_]
+    deviation: Vector  # of the noise in the centers
+    counted: NDArray[np.bool_]  # declared categories
+    binary: NDArray[np.bool_]  # declared, of two values as far below and above 0
+    # Undeclared columns that are taken for categories, in a table most of whose columns look so.
     taken: NDArray[np.bool_]
-    height: float
+    height: float  # how high entries get
+    # Shares of the rows that have each category, or the rarer of two values, and the noise in
+    # these; of the three kinds above alone.
     frequency: Vector
     frequency_deviation: Vector
-    spiky: NDArray[np.bool_]
-    ranged: NDArray[np.bool_]
+    spiky: NDArray[np.bool_]  # numbers that are mostly at one value
+    ranged: NDArray[np.bool_]  # nearly all entries are within a few scales of the center
+    # Noisy means of the rows' weights by class, over the largest weight; empty for regression.
     shares: Vector
-    share_deviation: float
+    share_deviation: float  # of the noise in these
 
     @property
     def categories(self) -> NDArray[np.bool_]:
@@ -177,22 +140,11 @@ class Columns:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """``z = Wᵀ x̃``; of the coordinates the last is 1 for every row if they are anchored.
+    """``z = Wᵀ x̃``; of the coordinates the last is 1 for every row if they are anchored."""
 
-    Attributes
-    ----------
-    transform : ndarray of shape (dim, dim)
-        ``W``.
-    anchor : int or None
-        The constant entry of ``x̃``: the intercept's, or that of a constant column.
-    constant : float
-        Its value.
-    columns : Columns
-    """
-
-    transform: Matrix
-    anchor: int | None
-    constant: float
+    transform: Matrix  # W
+    anchor: int | None  # the constant entry of x̃: the intercept's, or that of a constant column
+    constant: float  # its value
     columns: Columns
 
     @property

@@ -78,32 +78,24 @@ def _resolve(
     if solver != "auto":
         return SOLVERS[solver]
     if not isinstance(shape, ProblemShape):
-        return SOLVERS[output_perturbation.NAME]  # the one that takes whole objectives
+        return output_perturbation.SOLVER  # the one that takes whole objectives
     if not shape.loss.convex:
         return _without_convexity(shape, budget, neighboring_relation)
     least_squares, whitened, objective = (
-        SOLVERS[module.NAME] for module in (dp_adassp, dp_whitened_gd, objective_perturbation)
+        served(solver, shape, budget, options)
+        for solver in (dp_adassp.SOLVER, dp_whitened_gd.SOLVER, objective_perturbation.SOLVER)
     )
-    if shape.several_rows and served(whitened, shape, budget, options):
-        return whitened
-    if served(least_squares, shape, budget, options):
-        return least_squares
-    if served(whitened, shape, budget, options) and accountant not in _FOR_OTHERS:
-        return whitened
-    if (
-        served(objective, shape, budget, options)
-        and not shape.several_rows
-        and accountant
-        in (
-            "auto",
-            "objective",
-            "pure",
-        )
-    ):
-        return objective
-    return SOLVERS[output_perturbation.NAME]
+    if least_squares and not (shape.several_rows and whitened):
+        return dp_adassp.SOLVER
+    if whitened and (shape.several_rows or accountant not in _FOR_OTHERS):
+        return dp_whitened_gd.SOLVER
+    if objective and not shape.several_rows and accountant in _FOR_OBJECTIVE:
+        return objective_perturbation.SOLVER
+    return output_perturbation.SOLVER
 
 
+# Accountants that price no Gaussian noise, or an analysis that other solvers have.
+_FOR_OTHERS, _FOR_OBJECTIVE = ("pure", "optimal", "objective"), ("auto", "objective", "pure")
 # Rows up to which the n² steps that rrpsgd may take end within a minute or so.
 _FEW_ROWS = 2**15
 
@@ -112,12 +104,11 @@ def _without_convexity(
     shape: ProblemShape, budget: Budget, neighboring_relation: str
 ) -> Solver[Any]:
     """The solver of "auto" for a loss whose minimizer nothing makes stable."""
-    random, gradient = SOLVERS[rrpsgd.NAME], SOLVERS[dp_sgd.NAME]
-    if budget.kind not in gradient.budgets:
-        return SOLVERS[privgene.NAME]
-    if neighboring_relation in random.relations and shape.n_samples <= _FEW_ROWS:
-        return random
-    return gradient
+    if budget.kind not in dp_sgd.SOLVER.budgets:
+        return privgene.SOLVER
+    if neighboring_relation in rrpsgd.SOLVER.relations and shape.n_samples <= _FEW_ROWS:
+        return rrpsgd.SOLVER
+    return dp_sgd.SOLVER
 
 
 #: An accountant by name, though not the ledger's: a solver's own analysis of its whole run.
@@ -138,10 +129,6 @@ def _last_iterate(solver: str, options: dict[str, Any]) -> dict[str, Any]:
             f"{options['analysis']!r}."
         )
     return {**options, "analysis": LAST_ITERATE}
-
-
-# Accountants that price no Gaussian noise, or an analysis that other solvers have.
-_FOR_OTHERS = ("pure", "optimal", "objective")
 
 
 def served(
@@ -178,14 +165,18 @@ def _check_objective(
     return options
 
 
+def _of_problem(shape: Any) -> Any:
+    """The shape itself, or of an objective that of its problem, if it has one."""
+    return getattr(shape, "problem", shape)
+
+
 #: Options that look at a random choice of rows, or at single ones, by solver-independent names.
 _RANDOM_ROWS = ("batch",)
 
 
 def _check_blocks(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> None:
     """Refuse, for rows in blocks, what would need single rows in a random order."""
-    # Of an objective: the shape of its problem.
-    if getattr(getattr(shape, "problem", shape), "blocks", None) is None:
+    if getattr(_of_problem(shape), "blocks", None) is None:
         return
     cause = "rows in blocks are only ever read one block after another"
     if solver.row_access == "single rows":
@@ -215,7 +206,7 @@ def _check_blocks(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> N
 
 def _check_groups(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> None:
     """Refuse, where a record can have several rows, what has no proof for them."""
-    shape = getattr(shape, "problem", shape)
+    shape = _of_problem(shape)
     if not getattr(shape, "several_rows", False):
         return
     if solver.clips_groups is not None and solver.clips_groups(shape):
@@ -321,7 +312,7 @@ def plan(
             f"arguments of plan and solve); got {', '.join(unknown)}.{other}"
         )
     check_supported(chosen, budget, neighboring_relation)
-    unit = getattr(getattr(shape, "problem", shape), "unit", "row")
+    unit = getattr(_of_problem(shape), "unit", "row")
     # Refuses a budget that the accountant cannot limit before anything is planned.
     Ledger(budget, accountant)
     try:

@@ -68,30 +68,14 @@ _POINTS, _RULE = np.polynomial.hermite_e.hermegauss(40)
 
 @dataclass(frozen=True)
 class Course:
-    """The order of the steps.
+    """The order of the steps."""
 
-    Attributes
-    ----------
-    parts : tuple of float
-        How the scores' share of the budget is divided.
-    curvature_at : int
-        Before which of the scores the curvature is released.
-    averaged_from : int
-        From which of them on they are averaged.
-    hidden : float
-        The share of a variance that may come from directions that are not seen.
-    sized_at : tuple of int, default=()
-        Before which of them the scale of the residuals is learned.
-    seen : float, default=2.0
-        What the curvature of a direction that is seen passes, in norms of its noise.
-    """
-
-    parts: tuple[float, ...]
-    curvature_at: int
-    averaged_from: int
-    hidden: float
-    sized_at: tuple[int, ...] = ()
-    seen: float = 2.0
+    parts: tuple[float, ...]  # how the scores' share of the budget is divided
+    curvature_at: int  # before which of the scores the curvature is released
+    averaged_from: int  # from which of them on they are averaged
+    hidden: float  # the share of a variance that may come from directions that are not seen
+    sized_at: tuple[int, ...] = ()  # before which of them the scale of the residuals is learned
+    seen: float = 2.0  # what the curvature of a direction that is seen passes, in noise's norms
 
     def weights(self, scales: Vector) -> Vector:
         """Of the first scores, with these scales, in their mean, by the precision of each."""
@@ -115,40 +99,21 @@ LOG_LINK = Course((0.10, 0.25, 0.65), curvature_at=2, averaged_from=1, hidden=0.
 
 @dataclass(frozen=True)
 class Found:
-    """Where the steps led.
+    """Where the steps led."""
 
-    Attributes
-    ----------
-    v : ndarray of shape (dim,)
-        The estimate.
-    moved : ndarray of shape (dim,)
-        From where the curvature was released.
-    curvature, inverse : ndarray of shape (dim, dim)
-        Without and with the ridge.
-    values, vectors, seen : ndarray
-        Of the curvature where it is nearly the identity: eigenvalues and vectors, and whether the
-        value stands out of the noise.
-    noise : ndarray of shape (dim, dim)
-        Covariance of the noise in the mean score, that of the curvature included.
-    scale : float
-        At which residuals are cut; 1 for other slopes.
-    strayed : float
-        Mean square of the margins' moves to the estimate from where scores were released.
-    heard : float
-        What a row's curvature is bounded by, in units of the mean's.
-    """
-
-    v: Vector
-    moved: Vector
-    curvature: Matrix
-    inverse: Matrix
+    v: Vector  # the estimate
+    moved: Vector  # from where the curvature was released
+    curvature: Matrix  # without the ridge
+    inverse: Matrix  # with it
+    # Of the curvature where it is nearly the identity: eigenvalues and vectors, and whether the
+    # value stands out of the noise.
     values: Vector
     vectors: Matrix
     seen: NDArray[np.bool_]
-    noise: Matrix
-    scale: float
-    strayed: float
-    heard: float
+    noise: Matrix  # covariance of that in the mean score, the curvature's included
+    scale: float  # at which residuals are cut; 1 for other slopes
+    strayed: float  # mean square of the margins' moves to the estimate from where scores were asked
+    heard: float  # what a row's curvature is bounded by, in units of the mean's
 
 
 @dataclass(frozen=True)

@@ -39,15 +39,10 @@ _QUIET = 0.125
 
 @dataclass(frozen=True)
 class Columns:
-    """What is known of the columns.
+    """Mean and standard deviation of the columns, and their heights.
 
-    Attributes
-    ----------
-    center, scale : ndarray of shape (d,)
-        Mean and standard deviation.
-    height : ndarray of shape (d,)
-        Half of how far a typical non-zero entry is from a common one: for a column that is h with a
-        small probability and 0 otherwise, variance over mean absolute deviation is h/2.
+    That is half of how far a typical non-zero entry is from a common one: for a column that is h
+    with a small probability and 0 otherwise, variance over mean absolute deviation is h/2.
     """
 
     center: Vector

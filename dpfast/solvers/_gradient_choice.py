@@ -22,14 +22,7 @@ _SLACK = 0.05
 
 @dataclass(frozen=True)
 class Schedule:
-    """A method with its numbers.
-
-    Attributes
-    ----------
-    method : {"descent", "heavy-ball", "nesterov", "multistage"}
-    stages : tuple of Stage
-        Steps and momentum; all but "multistage" have one.
-    """
+    """A method with its steps and momentum; of all but "multistage" there is one stage."""
 
     method: str
     stages: tuple[theory.Stage, ...]

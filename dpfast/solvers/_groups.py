@@ -89,27 +89,13 @@ class SizeLaw(NamedTuple):
 
 @dataclass(frozen=True)
 class Groups:
-    """What a run needs besides its settings.
+    """What a run needs besides its settings."""
 
-    Attributes
-    ----------
-    sizes : Gaussian
-        The release of the counts.
-    free : tuple of str
-        Settings that follow what is learned.
-    settings : callable
-        From rows behind one weight to the settings by name.
-    u : float
-        Groups behind one weight, times µ.
-    law : SizeLaw or None
-        Once it is released.
-    """
-
-    sizes: Gaussian
-    free: tuple[str, ...]
-    settings: Callable[[float], dict[str, Any]]
-    u: float
-    law: SizeLaw | None = None
+    sizes: Gaussian  # the release of the counts
+    free: tuple[str, ...]  # settings that follow what is learned
+    settings: Callable[[float], dict[str, Any]]  # by name, from rows behind one weight
+    u: float  # groups behind one weight, times µ
+    law: SizeLaw | None = None  # once it is released
 
 
 def automatic_settings(settings: Callable[[float], dict[str, Any]], u: float) -> dict[str, Any]:

@@ -42,30 +42,16 @@ _SKEWED, _IN_TAILS = 0.1, 0.5
 
 @dataclass(frozen=True)
 class Released:
-    """What was released about the intercept.
+    """What was released about the intercept."""
 
-    Attributes
-    ----------
-    share, share_noise : float
-        Of the positive class, and the deviation of the noise in it.
-    slope, slope_noise : float
-        The mean derivative along the constant, and the deviation of the noise in it.
-    intercept, length : float
-        Where that was: mean and deviation of the margins.
-    cut : float
-        No row's derivative was larger.
-    consistent : bool
-        Whether rows were cut by weights, as in :class:`~dpfast.queries.CoordinateGradient`.
-    """
-
-    share: float
+    share: float  # of the positive class
     share_noise: float
-    slope: float
+    slope: float  # the mean derivative along the constant
     slope_noise: float
-    intercept: float
+    intercept: float  # where that was: mean and deviation of the margins
     length: float
-    cut: float
-    consistent: bool = False
+    cut: float  # no row's derivative was larger
+    consistent: bool = False  # whether rows were cut by weights, see CoordinateGradient
 
 
 def expected_intercept(

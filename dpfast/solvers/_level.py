@@ -45,23 +45,12 @@ _BEYOND, _LONGEST = 0.05, 2.0
 
 @dataclass(frozen=True)
 class Level:
-    """The releases by which the intercept is settled.
-
-    Attributes
-    ----------
-    sums : Gaussian
-        Of :class:`~dpfast.queries.QuantileSlopes`, or :class:`~dpfast.queries.ResidualSum`.
-    rounds : int
-    rows : float
-        How many there are, or groups of them, by their weights at most.
-    share : float
-        Of the budget, in units of mu².
-    """
+    """The releases by which the intercept is settled."""
 
     sums: Gaussian
     rounds: int
-    rows: float
-    share: float
+    rows: float  # how many there are, or groups of them, by their weights at most
+    share: float  # of the budget, in units of mu²
 
     def settled(
         self,
@@ -133,26 +122,13 @@ def quantile_share(shape: ProblemShape, rows: float) -> float:
 
 @dataclass
 class _Search:
-    """Where a noisy function that never falls is 0.
+    """Where a noisy function that never falls is 0."""
 
-    Attributes
-    ----------
-    noise : float
-        Deviation of that in a value.
-    dense : float
-        How steep the function is, as far as is known.
-    most : float
-        The longest move.
-    at : float
-        Where to look next.
-    below, above : tuple of (float, float) or None
-        The last place with a negative value, and the last with another one, and these values.
-    """
-
-    noise: float
-    dense: float
-    most: float
-    at: float = 0.0
+    noise: float  # deviation of that in a value
+    dense: float  # how steep the function is, as far as is known
+    most: float  # the longest move
+    at: float = 0.0  # where to look next
+    # The last place with a negative value, and the last with another one, and these values.
     below: tuple[float, float] | None = None
     above: tuple[float, float] | None = None
 

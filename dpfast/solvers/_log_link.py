@@ -67,28 +67,15 @@ _POINTS, _RULE = np.polynomial.hermite_e.hermegauss(15)
 
 @dataclass(frozen=True)
 class LogLink:
-    """The accesses, and what public numbers a run needs besides them.
-
-    Attributes
-    ----------
-    counts, mean, calibration : Gaussian
-    rows : float
-        ``µ n / k`` of the whole budget.
-    calibration_share : float
-        Share of the budget, in units of mu².
-    free : tuple of str
-        Settings that follow the rows' mean weight, once it is learned.
-    settings : callable
-        From rows behind one weight to the settings by name.
-    """
+    """The accesses, and what public numbers a run needs besides them."""
 
     counts: Gaussian
     mean: Gaussian
     calibration: Gaussian
-    rows: float
-    calibration_share: float
-    free: tuple[str, ...]
-    settings: Callable[[float], dict[str, Any]]
+    rows: float  # µ n / k of the whole budget
+    calibration_share: float  # of the budget, in units of mu²
+    free: tuple[str, ...]  # settings that follow the rows' mean weight, once it is learned
+    settings: Callable[[float], dict[str, Any]]  # by name, from rows behind one weight
 
     @property
     def first(self) -> tuple[tuple[Gaussian, int], tuple[Gaussian, int]]:
@@ -103,27 +90,13 @@ class LogLink:
 
 @dataclass(frozen=True)
 class Spread:
-    """What the counts tell of the targets.
-
-    Attributes
-    ----------
-    mean : float
-    doubt : float
-        Deviation of the mean, over it.
-    relative : float
-        Standard deviation over the mean.
-    top : float
-        Upper end of the highest octave that stands out of the noise.
-    weight : float
-        Sum of the rows' weights over the number of rows.
-    law : TargetLaw
-    """
+    """What the counts tell of the targets."""
 
     mean: float
-    doubt: float
-    relative: float
-    top: float
-    weight: float
+    doubt: float  # deviation of the mean, over it
+    relative: float  # standard deviation over the mean
+    top: float  # upper end of the highest octave that stands out of the noise
+    weight: float  # sum of the rows' weights over the number of rows
     law: TargetLaw
 
 
@@ -247,22 +220,12 @@ def curvature(loss: Loss, mean: float | Vector) -> Vector:
 
 @dataclass(frozen=True)
 class Direction:
-    """What the descent found.
+    """What the descent found."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (dim,)
-        With which the margin of a typical row is 0.
-    length, noise : float
-        Of the weights in the coordinates, and that which noise alone would give them.
-    constant : ndarray of shape (dim,) or None
-        The intercept's column.
-    """
-
-    weights: Vector
-    length: float
-    noise: float
-    constant: Vector | None
+    weights: Vector  # with which the margin of a typical row is 0
+    length: float  # of the weights in the coordinates
+    noise: float  # the length that noise alone would give them
+    constant: Vector | None  # the intercept's column
 
 
 def calibrated(

@@ -22,15 +22,7 @@ _UPPER, _NARROWEST, _WIDEST, _WIDTHS = 0.15, 0.2, 3.0, 24
 
 @dataclass(frozen=True)
 class LongTail:
-    """A lognormal law.
-
-    Attributes
-    ----------
-    share : float
-        Of the rows.
-    center, width : float
-        Mean and standard deviation of the binary logarithm.
-    """
+    """A lognormal law: its share of the rows, and mean and deviation of the binary logarithm."""
 
     share: float
     center: float

@@ -29,13 +29,7 @@ _PARTS = 16
 
 
 def default_sampling(sampling: str, neighboring_relation: str) -> str:
-    """The sampling that is asked for, or for "auto" the one that the relation is analyzed with.
-
-    Raises
-    ------
-    ValueError
-        If sampling and relation do not go together.
-    """
+    """The sampling that is asked for, or for "auto" the one that the relation is analyzed with."""
     check_choice("sampling", sampling, ("auto", *SAMPLINGS))
     unit = unit_of(neighboring_relation)
     right = next(

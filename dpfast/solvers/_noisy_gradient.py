@@ -26,21 +26,12 @@ _WHERE = "noisy gradient"
 
 @dataclass(frozen=True)
 class NoisyGradient:
-    """What is summed and how it is perturbed; no noise chosen yet.
-
-    Attributes
-    ----------
-    query : ClippedGradient
-    neighboring_relation : str
-    noise : {"gaussian", "laplace"}
-    batch : int or None
-        Rows in a sample; None: all rows.
-    """
+    """What is summed and how it is perturbed; no noise chosen yet."""
 
     query: ClippedGradient
     neighboring_relation: str
     noise: str
-    batch: int | None = None
+    batch: int | None = None  # rows in a sample; None: all rows
 
     @classmethod
     def settle(

@@ -53,29 +53,15 @@ _UNLIKELY = 1e-4
 class TargetLaw:
     """Shares of the targets by octave: normal if one of many smooth laws is theirs.
 
-    Attributes
-    ----------
-    edges : ndarray of shape (k,)
-        Upper ends of the octaves.
-    expected : ndarray of shape (m, k)
-        By each law.  Shares may be below 0, as the noise is: sums have no bias.  What is missing to
-        1 lies below.
-    apart : ndarray of shape (m, k)
-        Variances of the single octaves.
-    together : ndarray of shape (m, k)
-        Deviations that octaves have in common.
-    likely : ndarray of shape (m,)
-        How likely each law is.
-    low : float
-        Lowest target; 0 if there is none.
+    Shares may be below 0, as the noise is: sums have no bias.  What is missing to 1 lies below.
     """
 
-    edges: Vector
-    expected: Matrix
-    apart: Matrix
-    together: Matrix
-    likely: Vector
-    low: float = 0.0
+    edges: Vector  # upper ends of the octaves
+    expected: Matrix  # shares by each law, a row each
+    apart: Matrix  # variances of the single octaves
+    together: Matrix  # deviations that octaves have in common
+    likely: Vector  # how likely each law is
+    low: float = 0.0  # lowest target; 0 if there is none
 
     @classmethod
     def of(cls, edges: Vector, noisy: Vector, noise: float, low: float = 0.0) -> TargetLaw:

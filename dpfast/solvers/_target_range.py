@@ -97,34 +97,17 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class TargetRange:
-    """The accesses of the rounds, and the declared range.
-
-    Attributes
-    ----------
-    histogram : Gaussian or Laplace
-    bound : float
-        Targets lie in ``[-bound, bound]``.
-    rounds : int
-    rows : float
-        How many there are, by their weights at most.
-    centered : bool
-        Whether a constant can take up the center of a range; otherwise ranges are around zero.
-    tail : float
-        Rows on either side that a range need not hold.
-    quantile : float or None
-        Of the targets, where a descent begins; None: at their mean.
-    widening : float
-        By how much a range that a pure budget tells is widened.
-    """
+    """The accesses of the rounds, and the declared range, which is ``[-bound, bound]``."""
 
     histogram: Gaussian | Laplace
     bound: float
     rounds: int
-    rows: float
+    rows: float  # how many there are, by their weights at most
+    # Whether a constant can take up the center of a range; otherwise ranges are around zero.
     centered: bool
-    tail: float = 0.0
-    quantile: float | None = None
-    widening: float = 1.0
+    tail: float = 0.0  # rows on either side that a range need not hold
+    quantile: float | None = None  # of the targets, where a descent begins; None: at their mean
+    widening: float = 1.0  # by how much a range that a pure budget tells is widened
 
     @property
     def accesses(self) -> tuple[tuple[Gaussian | Laplace, int], ...]:

@@ -45,27 +45,14 @@ _TURNS, _LEAST_INSIDE = 50, 0.2
 
 @dataclass(frozen=True)
 class Tails:
-    """The access, and what it is for.
-
-    Attributes
-    ----------
-    histogram : Gaussian
-        Of :class:`~dpfast.queries.TargetTails`.
-    rows : float
-        How many there are, by their weights at most.
-    centered : bool
-        Whether a constant takes up where the descent begins; otherwise distances are from zero.
-    cut : float
-        Where slopes are cut, in units of half the range.
-    noise : float
-        Excess loss by noise if half the range is 1.
-    """
+    """The access, and what it is for."""
 
     histogram: Gaussian
-    rows: float
+    rows: float  # how many there are, by their weights at most
+    # Whether a constant takes up where the descent begins; otherwise distances are from zero.
     centered: bool
-    cut: float
-    noise: float
+    cut: float  # where slopes are cut, in units of half the range
+    noise: float  # excess loss by noise if half the range is 1
 
 
 def share(rows: float) -> float:

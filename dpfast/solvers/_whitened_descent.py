@@ -141,121 +141,145 @@ def descend(
     change : float
         By which factor steps, and what noise did to the weights, were larger than planned.
     """
-    n, steps, classes = shape.n_samples, settings.iterations, settings.classes
-    mechanism, curvature, momentum = settings.gradient, settings.curvature, settings.momentum
-    transform, free = coordinates.transform, coordinates.free
-    units = _Units.of(spread, settings, shape)
-    ridge, change = units.ridge, units.change
-    step, pull = _steps_and_pulls(settings, shape.dim, free, change)
-    first = first_averaged(settings)
-    assert mechanism.query is not None
-    at = curator.fix(mechanism.query, transform)
+    units, averaged = _Units.of(spread, settings, shape), first_averaged(settings)
+    # Not where the log link rests on the steps.
+    plain = not isinstance(spread, Spread)
+    gradients = _Gradients(settings, shape, curator, coordinates.transform, units)
+    steps = _Steps(settings, shape, coordinates, units, plain)
     v: Matrix = _start(shape.loss, coordinates) if start is None else start
     if units.intercept is not None and shape.intercept != 0.0:
         v[-1] = units.intercept
-    last = v
-    pace = None
-    if settings.groups is not None:
-        clip = settings.clip_norm
-        pace = _groups.Pace(settings.groups, mechanism, shape, clip, units.loss)
-    # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
-    # spread that whitening takes from the rows, gradient steps would have to be tiny.
-    damping = None
-    if ridge > 0.0:
-        damping = ridge * step.reshape(-1, 1) * (transform.T @ transform)
-    # Not where ridge or log link rest on the steps.
-    plain = not isinstance(spread, Spread)
-    # Losses of residuals are flat far out and bend near the minimum: long steps overshoot it there
-    # if momentum carries them on.
-    bends = shape.loss.kind != "classification" and momentum > 0.0
-    stretches = ridge == 0.0 and plain and not bends
-    noise = planned = mechanism.stddev / n / curvature
-    line, bend = _Line(free), _Bend()
-    # Where the loss itself changes from step to step secants tell nothing of its curvature.
-    bounded = settings.narrowing == 1.0 and plain
+    last, momentum = v, settings.momentum
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
-    norms = np.empty(steps)
-    corners, paces = settings.corners, settings.paces
-    for iteration in range(steps):
+    for k in range(settings.iterations):
         z = v + momentum * (v - last)
-        asked = units.asked
-        if settings.narrowing < 1.0:
-            asked = (*asked[:-1], units.weights * float(corners[iteration]))
-        if pace is not None:
-            asked = (*pace.point, *asked)
-        noisy = curator.release(mechanism, at, units.weights * (transform @ z), *asked)
-        if pace is not None:
-            noise, noisy = planned * pace.change, pace.gradient(noisy)
-        noisy = noisy.reshape(v.shape) / n
-        if classes is not None:
-            noisy -= noisy.mean(axis=1, keepdims=True)
-        norms[iteration] = units.loss * np.linalg.norm(noisy)
-        if pace is not None:
-            noisy = noisy / pace.rows
-        move = paces[iteration] * step * (noisy + pull * z)
-        if bounded:
-            move /= bend.most(z, noisy / curvature, noise)
-        if stretches:
-            line.add(z, noisy / curvature)
-            move = line.stretched(z, move, noise)
-            move[free:] /= _intercept_curvature(shape, coordinates, z, noise)
-        moved: Matrix = z - move
-        if damping is not None:
-            system = np.eye(shape.dim) + paces[iteration] * damping
-            moved = np.asarray(np.linalg.solve(system, moved), dtype=np.float64)
-        v, last = moved, v
-        if iteration >= first:
-            total, points, told = total + v, points + z, told + noisy
-    mean = total / (steps - first)
-    if pace is not None:
-        change = pace.change
+        gradient = gradients.at(z, k)
+        v, last = steps.taken(z, gradient, gradients.noise, k), v
+        if k >= averaged:
+            total, points, told = total + v, points + z, told + gradient
+    count, change = settings.iterations - averaged, gradients.change
+    mean = total / count
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change)
-    if settings.james_stein and plain and classes is None and _tells_shares(shape, coordinates):
-        averages = points / (steps - first), told / (steps - first)
+    one = settings.classes is None
+    if settings.james_stein and plain and one and _tells_shares(shape, coordinates):
+        averages = points / count, told / count
         mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
-    return mean, norms, change
+    return mean, np.array(gradients.norms), change
 
 
-def _steps_and_pulls(
-    settings: Settings, dim: int, free: int, change: float
-) -> tuple[Matrix, Matrix]:
-    """Step of every weight, longer by the factor `change`, and by how much it is drawn to zero.
+class _Gradients:
+    """The noisy mean gradients of a descent; `norms` are theirs, and `noise` that of the last.
 
-    The ridge in the learned coordinates is the same for all data sets.
+    That is the deviation of an entry, in units of the curvature.
     """
-    step: Matrix = np.full(dim, settings.step)
-    pull: Matrix = np.full(dim, settings.shrinkage * settings.curvature)
-    step[free:], pull[free:] = settings.intercept_step, 0.0
-    step /= settings.curvature
-    step, pull = step * change, pull / change
-    return (step, pull) if settings.classes is None else (step[:, None], pull[:, None])
+
+    def __init__(
+        self,
+        settings: Settings,
+        shape: ProblemShape,
+        curator: Curator,
+        transform: Matrix,
+        units: _Units,
+    ) -> None:
+        self._settings, self._units, self._rows = settings, units, shape.n_samples
+        self._curator, self._transform = curator, transform
+        mechanism, pace = settings.gradient, None
+        assert mechanism.query is not None
+        self._fixed = curator.fix(mechanism.query, transform)
+        if settings.groups is not None:
+            clip = settings.clip_norm
+            pace = _groups.Pace(settings.groups, mechanism, shape, clip, units.loss)
+        self._pace, self._corners = pace, settings.corners
+        self.norms: list[float] = []
+        self.noise = self._planned = mechanism.stddev / shape.n_samples / settings.curvature
+
+    @property
+    def change(self) -> float:
+        """By which factor steps, and what noise did to the weights, were larger than planned."""
+        return self._units.change if self._pace is None else self._pace.change
+
+    def at(self, z: Matrix, k: int) -> Matrix:
+        """The one of step k, at a point."""
+        settings, units, pace = self._settings, self._units, self._pace
+        asked = units.asked
+        if settings.narrowing < 1.0:
+            asked = (*asked[:-1], units.weights * float(self._corners[k]))
+        if pace is not None:
+            asked = (*pace.point, *asked)
+        point = units.weights * (self._transform @ z)
+        noisy = self._curator.release(settings.gradient, self._fixed, point, *asked)
+        if pace is not None:
+            self.noise, noisy = self._planned * pace.change, pace.gradient(noisy)
+        noisy = noisy.reshape(z.shape) / self._rows
+        if settings.classes is not None:
+            noisy -= noisy.mean(axis=1, keepdims=True)
+        self.norms.append(units.loss * float(np.linalg.norm(noisy)))
+        return noisy if pace is None else noisy / pace.rows
+
+
+class _Steps:
+    """Where steps along the gradients end."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        shape: ProblemShape,
+        coordinates: Coordinates,
+        units: _Units,
+        plain: bool,
+    ) -> None:
+        self._shape, self._coordinates = shape, coordinates
+        self._curvature, self._paces = settings.curvature, settings.paces
+        free, curvature, momentum = coordinates.free, settings.curvature, settings.momentum
+        # The pull to zero, a ridge in the learned coordinates, is the same for all data sets.
+        step: Matrix = np.full(shape.dim, settings.step)
+        pull: Matrix = np.full(shape.dim, settings.shrinkage * curvature)
+        step[free:], pull[free:] = settings.intercept_step, 0.0
+        step, pull = step / curvature * units.change, pull / units.change
+        # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
+        # spread that whitening takes from the rows, gradient steps would have to be tiny.
+        self._damping = None
+        if units.ridge > 0.0:
+            transform = coordinates.transform
+            self._damping = units.ridge * step.reshape(-1, 1) * (transform.T @ transform)
+        several = settings.classes is not None
+        self._step, self._pull = (step[:, None], pull[:, None]) if several else (step, pull)
+        # Losses of residuals are flat far out and bend near the minimum: long steps overshoot it
+        # there if momentum carries them on.
+        bends = shape.loss.kind != "classification" and momentum > 0.0
+        self._stretches = units.ridge == 0.0 and plain and not bends
+        # Where the loss itself changes from step to step secants tell nothing of its curvature.
+        self._bounded = settings.narrowing == 1.0 and plain
+        self._line, self._bend = _Line(free), _Bend()
+
+    def taken(self, z: Matrix, gradient: Matrix, noise: float, k: int) -> Matrix:
+        """The end of step k from a point."""
+        shape, coordinates, pace = self._shape, self._coordinates, self._paces[k]
+        told = gradient / self._curvature
+        move = pace * self._step * (gradient + self._pull * z)
+        if self._bounded:
+            move /= self._bend.most(z, told, noise)
+        if self._stretches:
+            self._line.add(z, told)
+            move = self._line.stretched(z, move, noise)
+            move[coordinates.free :] /= _intercept_curvature(shape, coordinates, z, noise)
+        end: Matrix = z - move
+        if self._damping is not None:
+            end = np.linalg.solve(np.eye(shape.dim) + pace * self._damping, end)
+        return end
 
 
 @dataclass(frozen=True)
 class _Units:
-    """What a descent is in units of, by what was learned of the targets.
+    """What a descent is in units of, by what was learned of the targets."""
 
-    Attributes
-    ----------
-    ridge : float
-        In these units.
-    weights, loss : float
-        Half the width of the targets' range, and by how much it stretches the loss.
-    asked : tuple of float
-        What gradients are asked with, the width of the loss's corner last.
-    change : float
-        By which factor steps are longer.
-    intercept : float or None
-        Where the descent begins; None: nothing was learned.
-    """
-
-    ridge: float
-    weights: float = 1.0
-    loss: float = 1.0
-    asked: tuple[float, ...] = ()
-    change: float = 1.0
-    intercept: float | None = None
+    ridge: float  # in these units
+    weights: float = 1.0  # half the width of the targets' range
+    loss: float = 1.0  # by how much that stretches the loss
+    asked: tuple[float, ...] = ()  # with gradients, the width of the loss's corner last
+    change: float = 1.0  # by which factor steps are longer
+    intercept: float | None = None  # where the descent begins; None: nothing was learned
 
     @classmethod
     def of(cls, spread: Spread | Place | None, settings: Settings, shape: ProblemShape) -> _Units:
@@ -421,23 +445,14 @@ class _Bend:
 
 @dataclass
 class _Line:
-    """The curvature along the weights, from secants of noisy gradients.
+    """The curvature along the weights, from secants of noisy gradients."""
 
-    Attributes
-    ----------
-    free : int
-        Coordinates that are not constant.
-    slopes, squares : float
-        Sums over the secants: change of the point along the weights times that of the gradient, and
-        times itself.
-    before : tuple of (ndarray, ndarray) or None
-        The last point and its gradient.
-    """
-
-    free: int
+    free: int  # coordinates that are not constant
+    # Sums over the secants: change of the point along the weights times that of the gradient, and
+    # times itself.
     slopes: float = 0.0
     squares: float = 0.0
-    before: tuple[Matrix, Matrix] | None = None
+    before: tuple[Matrix, Matrix] | None = None  # the last point and its gradient
 
     def add(self, z: Matrix, gradient: Matrix) -> None:
         """Take in one more gradient, in units of the largest curvature."""

@@ -70,7 +70,7 @@ Carroll 1989); one-step estimates with private scores and curvature as Avella-Me
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -136,24 +136,31 @@ _RESIDUAL = 0.28
 _LOG_LINK_BEND = 0.7
 # And with a log link, whose residuals have one long tail.
 _LONG_TAIL = 0.14
+# What is asked once, if it has a share; its query, and its name in the ledger.
+_ASKED_ONCE: tuple[tuple[str, Callable[..., Query], str], ...] = (
+    ("counts", TargetSizes, "targets"),
+    ("lengths", RowLengths, "lengths"),
+    ("products", ScoreProducts, "products of scores"),
+    ("residuals", SquaredSlopes, "squared residuals"),
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mechanisms:
     """What a run asks for; see the module."""
 
-    groups: Gaussian | None
+    groups: Gaussian | None = None
     columns: tuple[Gaussian, ...]
     correlations: tuple[Gaussian, ...]
-    counts: Gaussian | None
-    gradient: Gaussian | None
-    first_curvature: Gaussian | None
-    lengths: Gaussian | None
-    sizes: Gaussian | None
+    counts: Gaussian | None = None
+    gradient: Gaussian | None = None
+    first_curvature: Gaussian | None = None
+    lengths: Gaussian | None = None
+    sizes: Gaussian | None = None
     scores: tuple[Gaussian, ...]
     curvature: Gaussian
-    products: Gaussian | None
-    residuals: Gaussian | None
+    products: Gaussian | None = None
+    residuals: Gaussian | None = None
 
     def in_order(self, course: _estimation.Course) -> tuple[tuple[Gaussian, int], ...]:
         """The accesses as they are made, and how often."""
@@ -331,32 +338,26 @@ def _mechanisms(
     )
     reach = _estimation_coordinates.REACH * root
 
-    gradient = first = lengths = sizes = products = residuals = groups = counts = None
-    if "lengths" in shares:
-        lengths = release(shares["lengths"], RowLengths(shape, radius, bound, limit), "lengths")
+    asked: dict[str, Gaussian] = {
+        name: release(shares[name], query(shape, radius, bound, limit), where)
+        for name, query, where in _ASKED_ONCE
+        if name in shares
+    }
     if "sizes of groups" in shares:
-        groups = release(shares["sizes of groups"], GroupSizes(shape), "sizes of groups")
+        asked["groups"] = release(shares["sizes of groups"], GroupSizes(shape), "sizes of groups")
     if "sizes of residuals" in shares:
         looks = len(course.sized_at) + ("counts" in shares)
-        part = shares["sizes of residuals"] / looks
-        sizes = release(part, ResidualSizes(shape, radius, bound, limit), "sizes of residuals")
-    if "counts" in shares:
-        counts = release(shares["counts"], TargetSizes(shape, radius, bound, limit), "targets")
+        sizes = ResidualSizes(shape, radius, bound, limit)
+        asked["sizes"] = release(shares["sizes of residuals"] / looks, sizes, "sizes of residuals")
     if "descent" in shares:
         descent: Query = CoordinateGradient(shape, _DESCENT_CLIP * root, within)
         if shape.several_rows or shape.loss.log_link:
             descent = WeightedScores(shape, _DESCENT_CLIP * root, bound, limit)
-        gradient = release(shares["descent"] / _STEPS, descent, "gradient")
-        preview = WeightedCurvature(shape, radius, first_bound, limit)
-        first = release(shares["first curvature"], preview, "first curvature")
-    if "products" in shares:
-        squares = ScoreProducts(shape, radius, bound, limit)
-        products = release(shares["products"], squares, "products of scores")
-    if "residuals" in shares:
-        slopes = SquaredSlopes(shape, radius, bound, limit)
-        residuals = release(shares["residuals"], slopes, "squared residuals")
+        asked["gradient"] = release(shares["descent"] / _STEPS, descent, "gradient")
+        first = WeightedCurvature(shape, radius, first_bound, limit)
+        asked["first_curvature"] = release(shares["first curvature"], first, "first curvature")
     return Mechanisms(
-        groups=groups,
+        **asked,
         columns=tuple(
             release(shares["columns"] / _ROUNDS, ColumnParts(shape, length, n_classes=0), "columns")
             for length in (root, *[reach] * (_ROUNDS - 1))
@@ -365,11 +366,6 @@ def _mechanisms(
             release(part * shares["correlations"], Gram(shape, reach, within), "correlations")
             for part in _CORRELATION_PARTS
         ),
-        counts=counts,
-        gradient=gradient,
-        first_curvature=first,
-        lengths=lengths,
-        sizes=sizes,
         scores=tuple(
             release(part * shares["scores"], WeightedScores(shape, radius, bound, limit), "scores")
             for part in course.parts
@@ -377,8 +373,6 @@ def _mechanisms(
         curvature=release(
             shares["curvature"], WeightedCurvature(shape, radius, bound, limit), "curvature"
         ),
-        products=products,
-        residuals=residuals,
     )
 
 

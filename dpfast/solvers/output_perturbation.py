@@ -272,31 +272,15 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
 
 @dataclass(frozen=True)
 class _Settled:
-    """What a mode decides.
-
-    Attributes
-    ----------
-    query : CertifiedMinimizer or DescentIterate
-    goal : object
-        Public shape of the objective.
-    ridge : float
-    exact_sensitivity : float
-        Before what the certificate, or a paper, adds.
-    radius : float
-        Of a ball that holds every minimizer.
-    optimization_risk : float
-        Bound of the excess risk of the query's value.
-    settings : dict
-        Of the mode alone.
-    """
+    """What a mode decides."""
 
     query: CertifiedMinimizer | DescentIterate
-    goal: Any
+    goal: Any  # public shape of the objective
     ridge: float
-    exact_sensitivity: float
-    radius: float
-    optimization_risk: float
-    settings: dict[str, Any]
+    exact_sensitivity: float  # before what the certificate, or a paper, adds
+    radius: float  # of a ball that holds every minimizer
+    optimization_risk: float  # bound of the excess risk of the query's value
+    settings: dict[str, Any]  # of the mode alone
 
 
 def _settle_certificate(
@@ -442,13 +426,7 @@ def _noise_factor(dim: int, budget: Budget, noise: str, accountant: str, calibra
 
 
 def _gaussian_factor(budget: Budget, accountant: str, calibration: str) -> float:
-    """Standard deviation of Gaussian noise per unit of sensitivity, never less than the exact one.
-
-    Raises
-    ------
-    ValueError
-        If the formula of choice is not proved, or not private, for this budget.
-    """
+    """Deviation of Gaussian noise per unit of sensitivity, never less than the exact one."""
     exact = 1.0 / budget_mu(budget, accountant)
     if calibration == "analytic":
         return exact

@@ -51,35 +51,19 @@ _REMEMBERED, _FORGOTTEN, _MOVED = 0.9, 1.1, 0.05
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """Weights that are known beforehand, such as those of an earlier fit.
-
-    Attributes
-    ----------
-    w : ndarray of shape (dim,)
-    covariance : ndarray of shape (dim, dim)
-        Of what they are wrong by.
-    rows_per_weight : float
-        The `u` that a fit would need to be as accurate; 0: not known.
-    """
+    """Weights that are known beforehand, such as those of an earlier fit."""
 
     w: Vector
-    covariance: Matrix
-    rows_per_weight: float
+    covariance: Matrix  # of what they are wrong by
+    rows_per_weight: float  # the u that a fit would need to be as accurate; 0: not known
 
 
 @dataclass(frozen=True, eq=False)
 class RefitSettings:
-    """What a fit follows that begins with known coefficients.
-
-    Attributes
-    ----------
-    prior : Coefficients
-    descent : Settings
-        Of a whitened descent, whose coordinates and gradients these are.
-    """
+    """What a fit follows that begins with known coefficients; its numbers are its parts'."""
 
     prior: Coefficients
-    descent: Settings
+    descent: Settings  # a whitened descent, whose coordinates and gradients these are
     rows_per_weight: float
     prior_rows_per_weight: float
     iterations: int

@@ -73,41 +73,21 @@ _PRECISIONS = (1.0, 4.0, 16.0, 64.0)
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What public rows tell, in the units of a problem.
+    """What public rows tell, in the units of a problem."""
 
-    Attributes
-    ----------
-    origin : ndarray of shape (dim,)
-        The weights.
-    transform : ndarray of shape (dim, dim)
-        Coordinates in which the rows are nearly white.
-    X, y : ndarray
-        The public rows, with the constant, and their targets.
-    precision : ndarray of shape (dim,)
-        Of the weights in the coordinates before the rows were seen.
-    """
-
-    origin: Vector
-    transform: Matrix
-    X: Matrix
+    origin: Vector  # the weights
+    transform: Matrix  # to coordinates in which the rows are nearly white
+    X: Matrix  # the public rows, with the constant
     y: Vector
-    precision: Vector
+    precision: Vector  # of the weights in the coordinates before the rows were seen
 
 
 @dataclass(frozen=True, eq=False)
 class PublicSettings:
-    """What a run follows.
-
-    Attributes
-    ----------
-    prior : Known
-    line : Gaussian or None
-        The release along the public rows' weights and the constant.
-    gradient : Gaussian
-    """
+    """What a run follows."""
 
     prior: Known
-    line: Gaussian | None
+    line: Gaussian | None  # the release along the public rows' weights and the constant
     gradient: Gaussian
     rows_per_weight: float
     public_rows: int

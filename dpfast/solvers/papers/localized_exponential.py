@@ -69,11 +69,6 @@ def plan(
         As for :func:`dpfast.solvers.papers.exponential.plan`.
     share : float, default=0.5
         Part of epsilon for the first release.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for :func:`dpfast.solvers.papers.exponential.plan`.
     """
     check_shape(shape, NAME)
     share = check_real("share", share, low=0.01, high=0.99)
@@ -125,13 +120,7 @@ def plan(
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
-    """Release a rough location, and sample around it.
-
-    Raises
-    ------
-    CertificateNotReached
-        See :class:`~dpfast.queries.CertifiedMinimizer`.
-    """
+    """Release a rough location, and sample around it."""
     settings = plan.settings
     curator.check(settings.first.settings.mechanism, settings.ball)
     center = output_perturbation.run(settings.first, curator).w
