@@ -396,7 +396,7 @@ class TestPredict:
         data = tmp_path / "new.csv"
         data.write_text("age\n60\n")
         code = cli.main(["predict", str(model), str(data), "-o", str(tmp_path / "out.csv")])
-        assert_one_error_line(capsys, code, "lacks the columns 'city'")
+        assert_one_error_line(capsys, code, "lacks the column 'city'")
         assert not (tmp_path / "out.csv").exists()
 
     def test_not_a_model(self, folder, tmp_path, capsys):

@@ -157,6 +157,7 @@ class TestEntries:
             (["01.01.2022", "31.12.2023"], r'"dates": \["01.01.2022", "31.12.2023"\], "format"'),
             (["1/1/2022 00:00", "12/31/2023 23:59"], "two dates in another form"),
             (["x", " x"], "the categories 'x' are listed more"),
+            (["x"], """one category alone .* {"categories": \\["x"\\], "other": true}"""),
             (["x", " "], "expected text that is not empty"),
             ({"low": 0}, "expected an object with one of the keys range, dates, boolean"),
             ({"range": [0, 1], "dates": ["a", "b"]}, "one of the keys"),
@@ -493,7 +494,7 @@ class TestTransform:
             encoded(one(entry), values)
 
     def test_missing_and_doubled_columns(self, schema):
-        with pytest.raises(DataError, match="lacks the columns 'sex'; it has 'age'"):
+        with pytest.raises(DataError, match="lacks the column 'sex'; it has 'age'"):
             schema.transform({"age": ["1"]})
 
     def test_blocks_of_columns(self):
