@@ -207,10 +207,11 @@ def _category(
     column = CategoryColumn(name, categories=_categories(name, value), other=other, **common)
     alone = len(column.categories) == 1 and not other and column.missing is None
     if alone and "reference" not in options:
+        shown = json.dumps([column.categories[0][:60]])
         raise DataError(
             f"column {name!r}: one category alone carries no information, since undeclared values "
-            f'count as it does; got {show(value)}. Declare {{"categories": {json.dumps([column.categories[0][:60]])}, '
-            '"other": true}, which tells it from all others, or leave the column out.'
+            f'count as it does; got {shown}. Declare {{"categories": {shown}, "other": true}}, which'
+            "  tells it from all others, or leave the column out.'
         )
     if "reference" not in options:
         return column
