@@ -210,8 +210,8 @@ def _category(
         shown = json.dumps([column.categories[0][:60]])
         raise DataError(
             f"column {name!r}: one category alone carries no information, since undeclared values "
-            f'count as it does; got {shown}. Declare {{"categories": {shown}, "other": true}}, which'
-            "  tells it from all others, or leave the column out.'
+            f'count as it does; got {shown}. Declare {{"categories": {shown}, "other": true}}, '
+            "which tells it from all others, or leave the column out."
         )
     if "reference" not in options:
         return column
