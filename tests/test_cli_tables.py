@@ -91,6 +91,12 @@ class TestFit:
         assert list(found) == ["id", "ward", "prediction", "probability"]
         assert found["id"].tolist() == list(range(10_000, 13_000))
 
+    def test_too_few_rows_are_told_of(self, run, table):
+        table.head(30).to_csv("t.csv", index=False)
+        bounds = BOUNDS | {"dose": [0, 100]}
+        _, _, err = run(*FIT, bounds=bounds)
+        assert "note: what the budget is enough for: near a constant prediction." in err
+
     def test_standard_errors(self, run):
         bounds = {name: BOUNDS[name] for name in ("age", "ward", "ill", "target")}
         command = (*FIT, "--epsilon", 5, "--set", "inference=True", "--json")
