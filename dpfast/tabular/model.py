@@ -392,13 +392,12 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(bounds, TableSchema):
             return bounds
         if is_path(bounds):
-            try:
-                bounds = read_bounds(bounds)
-            except FileNotFoundError:
+            if not os.path.exists(bounds):
                 raise FileNotFoundError(
                     "bounds must be a dict, or the path of a JSON file with one; there is no file "
-                    f"{os.fspath(bounds)!r}."
-                ) from None
+                    f"{os.fspath(bounds)[:60]!r}."
+                )
+            bounds = read_bounds(bounds)
         return TableSchema.from_bounds(
             bounds,
             target=self.target,

@@ -1,5 +1,6 @@
 """The bounds of a table, and how rows are encoded by them."""
 
+import datetime
 import functools
 import json
 import math
@@ -7,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -341,6 +343,23 @@ class TestRoles:
     def test_refused(self, bounds, message):
         with pytest.raises(DataError, match=message):
             TableSchema.from_bounds(bounds)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [datetime.date(2022, 1, 1), datetime.date(2024, 12, 31)],
+        (pd.Timestamp("2022-01-01"), pd.Timestamp("2024-12-31")),
+        np.array(["2022-01-01", "2024-12-31"], "datetime64[ns]"),
+    ],
+    ids=["dates", "pandas", "NumPy"],
+)
+def test_dates_of_python_are_dates(ends):
+    written = one(["2022-01-01", "2024-12-31"])
+    for entry in (ends, {"dates": ends}):
+        column = one(entry)
+        assert column._ends() == written._ends()
+        json.dumps(column.declaration())
 
 
 class TestTransform:
