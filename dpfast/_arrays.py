@@ -182,9 +182,15 @@ def check_alike(name: str, values: NDArray[Any], classes: NDArray[Any]) -> None:
     found, declared = (_holds_text(array) for array in (values, classes))
     if found != declared:
         words = {True: "texts", False: "numbers or truth values"}
+        # Some of scikit-learn's wrappers pass numbers, and say texts again of the predictions.
+        wrapped = (
+            " (If scikit-learn made the numbers, as VotingClassifier, StackingClassifier and "
+            "cross_val_predict with method='predict_proba' do, declare "
+            f"classes={list(range(len(classes)))}: the places of the texts in sorted order.)"
+        )
         raise ValueError(
             f"{name} must hold labels such as the classes, which are {words[declared]}; got "
-            f"{words[found]}. Convert one to the other."
+            f"{words[found]}. Convert one to the other.{wrapped * declared * (len(classes) < 20)}"
         )
 
 

@@ -20,6 +20,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TextIO, cast
@@ -616,23 +617,32 @@ def _csv_rows(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Callable[[], 
             raise DataError(f"{name} is not a complete gzip file.") from error
 
 
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
 def _check_header(
     path: str | os.PathLike[str], header: list[str], columns: Collection[str]
 ) -> None:
-    found = f"The file has: {show_names(header)}."
-    words = {word.strip().casefold() for name in header for word in re.split("[;|\t]", name)}
-    if words.isdisjoint(map(str.casefold, columns)):
-        # Nothing says that the first line is names: it could be a record, which is not shown.
-        found = f"The first line has {len(header)} fields, and none of these names."
-    if missing := [name for name in columns if name not in header]:
-        raise DataError(
-            f"{os.fspath(path)} lacks the columns {show_names(missing)}. {found} "
-            "Names must match exactly and commas must separate them."
-        )
-    if repeated := [name for name in columns if header.count(name) > 1]:
-        raise DataError(
-            f"{os.fspath(path)} names the columns {show_names(repeated)} more than once. {found}"
-        )
+    name, hint = os.fspath(path), "Names must match exactly."
+    words = {word.strip().casefold() for field in header for word in re.split("[;|\t]", field)}
+    # Where nothing says that the first line is names, it could be a record, which is not shown.
+    named = not words.isdisjoint(map(str.casefold, columns))
+    found = f"The first line has {len(header)} fields, and none of these names."
+    if named:
+        found = f"The file has: {show_names(header)}."
+    if missing := [column for column in columns if column not in header]:
+        folded = {field.casefold(): field for field in header if named}
+        if close := get_close_matches(missing[0].casefold(), folded, 1):
+            hint += f" Did you mean {folded[close[0]]!r}?"
+        if len(header) == 1 and (signs := [sign for sign in _SEPARATORS if sign in header[0]]):
+            hint = (
+                f"Commas must separate names; there are {_SEPARATORS[signs[0]]}. Save the file "
+                "with commas between fields and points in numbers, or pass "
+                f"pandas.read_csv({name!r}, sep={signs[0]!r}, decimal=',') to TableModel."
+            )
+        raise DataError(f"{name} lacks {show_columns(missing)}. {found} {hint}")
+    if repeated := [column for column in columns if header.count(column) > 1]:
+        raise DataError(f"{name} names {show_columns(repeated)} more than once. {found}")
 
 
 def _refuse_row(path: str | os.PathLike[str], index: int, width: int, expected: int) -> NoReturn:
@@ -651,6 +661,11 @@ def show_names(names: Sequence[str]) -> str:
     """The names in quotes, cut short, for an error message."""
     shown = ", ".join(repr(name) for name in names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+
+
+def show_columns(names: Sequence[str]) -> str:
+    """The names of columns, after what they are."""
+    return f"the column{'s' * (len(names) > 1)} {show_names(names)}"
 
 
 def read_json(

@@ -21,6 +21,7 @@ from dpfast._files import read_csv, table_chunks
 from dpfast.cli import _screen, bench, demo
 from dpfast.cli import plan as plan_command
 from dpfast.cli import solvers as solvers_command
+from dpfast.privacy.report import shares_told
 from dpfast.solvers import SOLVERS
 from dpfast.solvers.meanings import EXPECTED, SETTINGS
 from dpfast.tabular import TableFit, TableModel, frames
@@ -395,7 +396,7 @@ class TestPredict:
         data = tmp_path / "new.csv"
         data.write_text("age\n60\n")
         code = cli.main(["predict", str(model), str(data), "-o", str(tmp_path / "out.csv")])
-        assert_one_error_line(capsys, code, "lacks the columns 'city'")
+        assert_one_error_line(capsys, code, "lacks the column 'city'")
         assert not (tmp_path / "out.csv").exists()
 
     def test_not_a_model(self, folder, tmp_path, capsys):
@@ -449,7 +450,7 @@ class TestProgram:
         assert "usage: dpfast" in capsys.readouterr().out
 
     def test_exit_codes_of_the_process(self, tmp_path):
-        command = [sys.executable, "-m", "dpfast.cli"]
+        command = [sys.executable, "-m", "dpfast"]
         done = subprocess.run(
             [*command, "predict", "none.json", "x.csv", "-o", str(tmp_path / "out.csv")],
             capture_output=True,
@@ -462,7 +463,7 @@ class TestProgram:
     @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
     def test_closed_pipe(self):
         done = subprocess.run(
-            f"'{sys.executable}' -m dpfast.cli fit --help | true",
+            f"'{sys.executable}' -m dpfast fit --help | true",
             shell=True,
             capture_output=True,
             text=True,
@@ -525,6 +526,17 @@ class TestPlan:
         for name, value in settled.expected.items():
             assert f"{value:.4g} {EXPECTED[name]}" in out
         assert "Nothing was spent." in out
+        assert "column moments" in shares_told(settled.events)
+        assert shares_told(settled.events)[1:] in out
+
+    @pytest.mark.parametrize("solver", ["auto", "objective-perturbation", "dp-gd"])
+    def test_what_targets_are_counted_in(self, solver, capsys):
+        budget = ("--epsilon", "1", "--delta", "0" if solver.startswith("obj") else "1e-6")
+        code = cli.main([*self.ARGUMENTS[:5], *budget, "--loss", "huber", "--solver", solver])
+        out = " ".join(capsys.readouterr().out.split())
+        kind = "declared" if solver == "dp-gd" else "learned"
+        assert code == 0 and f"To expect, with targets in units of half their {kind} range:" in out
+        assert ("range of the targets" in out.split("Shares")[-1]) == (solver != "dp-gd")
 
     def test_picture(self, tmp_path, capsys):
         pytest.importorskip("matplotlib").use("Agg")

@@ -91,9 +91,15 @@ class TestFit:
         assert list(found) == ["id", "ward", "prediction", "probability"]
         assert found["id"].tolist() == list(range(10_000, 13_000))
 
+    def test_too_few_rows_are_told_of(self, run, table):
+        table.head(30).to_csv("t.csv", index=False)
+        bounds = BOUNDS | {"dose": [0, 100]}
+        _, _, err = run(*FIT, bounds=bounds)
+        assert "note: what the budget is enough for: near a constant prediction." in err
+
     def test_standard_errors(self, run):
         bounds = {name: BOUNDS[name] for name in ("age", "ward", "ill", "target")}
-        command = (*FIT, "--epsilon", 5, "--set", "inference=true", "--json")
+        command = (*FIT, "--epsilon", 5, "--set", "inference=True", "--json")
         code, out, err = run(*command, bounds=bounds)
         assert code == 0, err
         found = {record["name"]: record for record in json.loads(out)["coefficients"]}
@@ -245,7 +251,7 @@ class TestFit:
     @pytest.mark.parametrize(
         ("more", "expected"),
         [
-            (("--family", "tree"), "estimator must be 'auto', 'logistic'"),
+            (("--family", "logit"), "got 'logit' (str). Did you mean 'logistic'?"),
             (("--family", "linear"), "target 'ill': expected its range"),
             (("--quantile", "0.5"), "the family 'logistic' has no parameter 'quantile'"),
             (("--set", "x=1"), "the family 'logistic' has no parameter 'x'"),
@@ -260,7 +266,7 @@ class TestFit:
             (("--solver", "newton"), "solver must be one of"),
             (("--set", 'solver_options={"iterations": -1}'), "iterations"),
             (("--threshold", "0.3"), "--threshold must come with --test"),
-            (("--max-rows-per-person", "3"), "max_rows_per_group must be None"),
+            (("--max-rows-per-person", "3"), "--max-rows-per-person must come with --person"),
             (("--account-budget", "3,1e-5"), "--account-budget must come with --account"),
             (("--account", "a.json"), "there is no account a.json yet"),
             (("--account", "a.json", "--account-budget", "3"), "expected epsilon and delta as in"),
@@ -365,7 +371,8 @@ class TestPredict:
         ("more", "expected"),
         [
             (("--threshold", "1.5"), "threshold must be"),
-            (("--id", "nope"), "lacks the columns 'nope'"),
+            (("--id", "nope"), "lacks the column 'nope'"),
+            (("-o", "p.xlsx"), "OUT must end in .csv, .csv.gz or .parquet; got 'p.xlsx'"),
             (("--id", "prediction"), "--id names prediction, which is a column of the predictions"),
         ],
     )

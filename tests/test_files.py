@@ -111,6 +111,23 @@ class TestReadCsv:
         with pytest.raises(DataError, match=r"lacks the columns 'A', 'b'\. The file has: 'a;b'"):
             read_csv(write("a;b\n1;2\n"), ["A", "b"])
 
+    @pytest.mark.parametrize(
+        ("header", "hint"),
+        [
+            ("a;b", r"there are semicolons\. .*, sep=';', decimal=','\)"),
+            ("a\tb", r"there are tabs\. .*, sep='\\t'"),
+            ("A,b", r"lacks the column 'a'\. .* Did you mean 'A'\?"),
+            ("x;y", r"first line has 1 fields, .* there are semicolons"),
+            (
+                "aa,y",
+                r"first line has 2 fields, and none of these names\. Names must match exactly\.$",
+            ),
+        ],
+    )
+    def test_what_names_may_have_been_meant(self, write, header, hint):
+        with pytest.raises(DataError, match=hint):
+            read_csv(write(f"{header}\n1\n"), ["a", "b"])
+
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
     @pytest.mark.parametrize("name", ["pipe", "pipe.parquet"])
     def test_a_pipe_is_refused_and_not_waited_for(self, tmp_path, name):
@@ -331,7 +348,7 @@ class TestReadParquet:
 
     def test_errors(self, write, tmp_path):
         path = write({"a": [[1], [2]], "b": [1, 2]})
-        with pytest.raises(DataError, match="lacks the columns 'c'"):
+        with pytest.raises(DataError, match="lacks the column 'c'"):
             list(table_chunks(path, ["c"]))
         with pytest.raises(DataError, match="has columns but no rows"):
             list(table_chunks(write({"a": np.array([], dtype=float)}), ["a"]))

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from dpfast._validation import check_choice
 from dpfast.estimators._messages import hints
 from dpfast.privacy import NEIGHBORING_RELATIONS
 from dpfast.solvers import SOLVERS
@@ -105,6 +106,7 @@ def add_table(command: argparse.ArgumentParser, *, required: bool) -> None:
 
 def schema_of(arguments: argparse.Namespace) -> TableSchema:
     """The declaration that the arguments of :func:`add_table` describe."""
+    check_choice("--family", arguments.family, ("auto", *FAMILIES))
     bounds = read_bounds(arguments.bounds)
     return TableSchema.from_bounds(
         bounds,
@@ -132,6 +134,8 @@ def model_of(arguments: argparse.Namespace, **settings: Any) -> TableModel:
     own = {**dict(arguments.set), **options}
     own = {name: value for name, value in own.items() if value is not None}
     schema = schema_of(arguments)
+    if schema.person is None and arguments.max_rows_per_person is not None:
+        raise ValueError("--max-rows-per-person must come with --person, the column of persons.")
     family = arguments.family
     if family == "auto":
         family = {"classification": "logistic", "regression": "linear"}[schema.task]
@@ -179,11 +183,16 @@ def alpha(text: str) -> float | str:
         ) from None
 
 
+_CONSTANTS = {"True": True, "False": False, "None": None}
+
+
 def setting(text: str) -> tuple[str, Any]:
-    """A name and a value, which is JSON or a text."""
+    """A name and a value, which is JSON, True, False or None as in Python, or a text."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
+    if value in _CONSTANTS:
+        return name.strip(), _CONSTANTS[value]
     try:
         return name.strip(), json.loads(value)
     except ValueError:

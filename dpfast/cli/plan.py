@@ -32,6 +32,7 @@ from dpfast.cli._screen import (
 from dpfast.losses import Loss, loss_names
 from dpfast.privacy import Budget, Event
 from dpfast.privacy.budget import check_promise
+from dpfast.privacy.report import shares_told
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, plan
 from dpfast.solvers.meanings import EXPECTED, SETTINGS
@@ -189,7 +190,7 @@ def _show(planned: Plan[Any], events: tuple[Event, ...]) -> None:
     settings = _scalars(planned.parameters)
     say("\nSettings, from public numbers alone:\n")
     _explained((_shown(value), name, SETTINGS.get(name, "")) for name, value in settings.items())
-    say("\nTo expect:\n")
+    say(f"\nTo expect{planned.units}:\n")
     _explained(
         (f"{value:.4g}", EXPECTED.get(key, key.replace("_", " ")))
         for key, value in planned.expected.items()
@@ -197,6 +198,8 @@ def _show(planned: Plan[Any], events: tuple[Event, ...]) -> None:
     chosen = "; which of them are made is chosen along the way" if planned.adaptive else ""
     say(f"\nAccesses to the data{chosen}:\n")
     show_events(events)
+    if told := shares_told(events):
+        say(f"{told[0].upper()}{told[1:]}.\n")
     say(
         f"Nothing was spent. 'dpfast solvers {planned.solver}' says what this solver does and "
         "where its guarantee comes from."

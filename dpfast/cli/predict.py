@@ -66,6 +66,11 @@ def run(arguments: argparse.Namespace) -> None:
     check_writable(arguments.output, arguments.model, arguments.data)
     if ends_in(arguments.output, PARQUET):
         import_parquet()
+    if ends_in(arguments.output, (".xls", ".xlsx", ".ods")):
+        raise ValueError(
+            f"OUT must end in .csv, .csv.gz or .parquet; got {arguments.output!r}. Spreadsheets "
+            "open the first."
+        )
     columns = _Columns(model, arguments.threshold)
     ids = [name.strip() for name in arguments.id.split(",") if name.strip()]
     if taken := sorted(set(ids) & set(columns.names)):

@@ -201,7 +201,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_clone__(self) -> Self:
         made: Self = super().__sklearn_clone__()
-        if isinstance(self.prior, PrivateLinearModel):
+        if hasattr(self.prior, "as_prior"):
             # What is known beforehand is no part of what is to be fitted anew.
             made.prior = copy.deepcopy(self.prior)
         return made
@@ -691,14 +691,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         ------
         ValueError
             If the model has no covariance: it was not fitted by "dp-whitened-gd" in this process
-            (or unpickled), has several classes, a log link or more than 500 coefficients.
+            (or unpickled), was read from a model file, has several classes, a log link or more than
+            500 coefficients.
         """
         check_is_fitted(self)
         covariance = getattr(self, "_covariance", None)
         if covariance is None:
             raise ValueError(
                 "the model must have been fitted by solver='dp-whitened-gd', for one or two "
-                "classes, without a log link and with at most 500 coefficients, to be a prior. "
+                "classes, without a log link and with at most 500 coefficients, to be a prior; a "
+                "model file does not keep what the noise may have done: pickle the model instead. "
                 "dpfast.CoefficientPrior takes any coefficients with a covariance."
             )
         units = np.full(len(covariance), self._targets.unit)

@@ -20,8 +20,8 @@ from dpfast.solvers import Outcome, Plan
 from dpfast.solvers.dp_newton import COV_TYPES, NAME
 
 _COVERED = (
-    "Intervals cover sampling and privacy noise together, each by itself. They are for the model "
-    "that these columns are given in, in which rows of much leverage count less."
+    "Each interval, taken alone, covers sampling and privacy noise together. What is estimated is "
+    "the best model of these columns, in which rows of much leverage count less."
 )
 
 

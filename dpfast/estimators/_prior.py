@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array, column_or_1d
 
+from dpfast._arrays import numbers_in
 from dpfast._files import show_names
 from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_real
@@ -136,7 +137,7 @@ def _public_rows(prior: tuple[Any, ...], shape: ProblemShape) -> tuple[Matrix, N
             "prior must be a pair (X, y) of public rows and their targets; got "
             f"{len(prior)} values."
         )
-    X = check_array(prior[0], dtype=np.float64, input_name="prior[0]")
+    X = check_array(numbers_in("prior[0]", prior[0]), dtype=np.float64, input_name="prior[0]")
     y = column_or_1d(prior[1])
     if X.shape != (len(y), shape.n_features):
         raise ValueError(

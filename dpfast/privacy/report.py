@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dpfast._files import read_json
 from dpfast._validation import check_choice, check_flag, check_real
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
-from dpfast.privacy.accountants import ACCOUNTANTS
+from dpfast.privacy.accountants import ACCOUNTANTS, AdditiveAccountant
 from dpfast.privacy.conversions import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.events import RELATIONS, Event, event_from_dict, sampler_delta, unit_of
 from dpfast.privacy.filters import GDPFilter, PureFilter, ZCDPFilter, check_one_relation
@@ -380,6 +380,24 @@ def condensed(events: Iterable[Event]) -> list[Event]:
 def numbers(event: Event) -> tuple[float | None, ...]:
     """Return dimension, sensitivity and noise of an event; None for what its kind does not have."""
     return tuple(getattr(event, name, None) for name in _COLUMNS[3:])
+
+
+def shares_told(events: Iterable[Event]) -> str:
+    """Say which share of the budget each place takes; nothing if no sum of prices tells it."""
+    events = list(events)
+    for name, unit in (("gdp", "mu²"), ("pure", "epsilon")):
+        accountant = ACCOUNTANTS[name]
+        if isinstance(accountant, AdditiveAccountant) and all(map(accountant.supports, events)):
+            prices: dict[str, float] = {}
+            for event in events:
+                price = event.count * accountant.price(event)
+                prices[event.where] = prices.get(event.where, 0.0) + price
+            total = sum(prices.values())
+            told = [f"{where} {100.0 * price / total:.3g} %" for where, price in prices.items()]
+            return (
+                f"shares of the budget (in units of {unit}): {', '.join(told)}" if told[1:] else ""
+            )
+    return ""
 
 
 def _details(event: Event) -> dict[str, float | int | str]:

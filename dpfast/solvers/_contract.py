@@ -19,6 +19,7 @@ from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Access
 from dpfast.privacy import Budget, Event, PrivacyReport
+from dpfast.privacy.report import shares_told
 from dpfast.shape import ProblemShape
 from dpfast.solvers.meanings import EXPECTED, SETTINGS
 
@@ -83,6 +84,15 @@ class Plan(Generic[S]):
         settings: Any = self.settings
         return MappingProxyType({f.name: getattr(settings, f.name) for f in fields(settings)})
 
+    @property
+    def units(self) -> str:
+        """What losses and weights are stated in: nothing to say of classes and of logarithms."""
+        loss = getattr(self.shape, "loss", None)
+        if loss is None or loss.kind != "regression" or loss.log_link:
+            return ""
+        learned = getattr(self.settings, "target_range", None) is not None
+        return f", with targets in units of half their {'learned' if learned else 'declared'} range"
+
     def __str__(self) -> str:
         shape = self.shape
         if isinstance(shape, ProblemShape):
@@ -102,13 +112,15 @@ class Plan(Generic[S]):
         ]
         for title, values, meanings in (
             ("settings", self.parameters, SETTINGS),
-            ("to expect", self.expected, EXPECTED),
+            (f"to expect{self.units}", self.expected, EXPECTED),
         ):
             lines.append(f"  {title}:")
             for key, value in values.items():
                 if isinstance(value, (str, int, float)):
                     shown = f"{value:.4g}" if isinstance(value, float) else value
                     lines.append(f"    {key} = {shown}: {meanings.get(key, '')}".rstrip(": "))
+        if told := shares_told(self.events):
+            lines.append(f"  {told}")
         return "\n".join(lines)
 
 

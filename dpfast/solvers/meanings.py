@@ -94,6 +94,7 @@ SETTINGS = {
     "steps_per_epoch": "noisy steps between two full gradients",
     "target_bound": "largest absolute target",
     "target_factor": "weight of the products with the target among those of the features",
+    "w_radius": "largest length of the weights",
     "widening": "factor by which the range of the targets that was learned is widened",
     "width": "half the width over which the loss's corner is rounded off at the last step",
 }

@@ -110,8 +110,8 @@ def _short_entry(name: Any, entry: Any, categorical: bool) -> tuple[str, Any]:
 
 def _check_quotes(name: Any, entry: Any) -> None:
     """Refuse two texts in quotes that are more often the ends of a range than two categories."""
+    shown = json.dumps([text[:20] for text in entry])
     if all(_DATE_LIKE.match(text.strip()) for text in entry):
-        shown = json.dumps([text[:20] for text in entry])
         raise DataError(
             f"column {name!r}: two dates in another form than 2024-12-31 may be a range or two "
             f'categories: write {{"dates": {shown}, "format": "%d.%m.%Y"}}, with their form, or '
@@ -122,7 +122,7 @@ def _check_quotes(name: Any, entry: Any) -> None:
         if (low, high) not in _LABELS:
             raise DataError(
                 f"column {name!r}: two numbers in quotes may be a range or two categories: write "
-                f'[{low:g}, {high:g}], or {{"categories": {show(list(entry))}}}.'
+                f'[{low:g}, {high:g}], or {{"categories": {shown}}}.'
             )
 
 
@@ -205,6 +205,14 @@ def _category(
     other = options.get("other", False)
     _check_truth(name, "other", other)
     column = CategoryColumn(name, categories=_categories(name, value), other=other, **common)
+    alone = len(column.categories) == 1 and not other and column.missing is None
+    if alone and "reference" not in options:
+        shown = json.dumps([column.categories[0][:60]])
+        raise DataError(
+            f"column {name!r}: one category alone carries no information, since undeclared values "
+            f'count as it does; got {shown}. Declare {{"categories": {shown}, "other": true}}, '
+            "which tells it from all others, or leave the column out."
+        )
     if "reference" not in options:
         return column
     reference = options["reference"]

@@ -140,6 +140,8 @@ def unfitted(estimator: Any, schema: TableSchema, settings: dict[str, Any]) -> A
                 f"{name} must be left out of the estimator inside a TableModel, which has or "
                 f"derives it; got {given[name]!r}."
             )
+    if hasattr(prior := given.get("prior"), "schema_"):
+        new.set_params(prior=_encoded_prior(prior, schema))
     target = schema.target
     weights = given.get("class_weight")
     if isinstance(weights, Mapping) and isinstance(target, ClassTarget):
@@ -158,6 +160,17 @@ def unfitted(estimator: Any, schema: TableSchema, settings: dict[str, Any]) -> A
     }
     new.set_params(**{name: value for name, value in declared.items() if name in given})
     return new
+
+
+def _encoded_prior(prior: Any, schema: TableSchema) -> Any:
+    """The estimator of encoded rows of another TableModel, for rows that are encoded alike."""
+    theirs, own = ([*s.features, s.target] for s in (prior.schema_, schema))
+    if theirs != own or schema.learns:
+        raise ValueError(
+            "prior must be a TableModel of the same columns and target, declared alike and without "
+            "ranges that are learned; got another declaration."
+        )
+    return prior.estimator_
 
 
 def _by_position(weights: Mapping[Any, float], classes: list[Any]) -> dict[int, float]:

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from dpfast._files import PARQUET, Progress, ends_in, show_names, table_chunks, table_header
+from dpfast._files import (
+    PARQUET,
+    Progress,
+    ends_in,
+    show_columns,
+    show_names,
+    table_chunks,
+    table_header,
+)
 from dpfast.errors import DataError
 from dpfast.tabular.values import Values, arrow_values, is_null, plain_values
 
@@ -112,10 +120,10 @@ def check_columns(found: Sequence[str], wanted: Collection[str]) -> None:
     """Refuse a table that lacks columns, or has one of them twice."""
     if missing := [name for name in wanted if name not in found]:
         raise DataError(
-            f"the table lacks the columns {show_names(missing)}; it has {show_names(list(found))}."
+            f"the table lacks {show_columns(missing)}; it has {show_names(list(found))}."
         )
     if repeated := [name for name in wanted if list(found).count(name) > 1]:
-        raise DataError(f"the table has the columns {show_names(repeated)} more than once.")
+        raise DataError(f"the table has {show_columns(repeated)} more than once.")
 
 
 def check_persons(data: Any, name: str) -> None:

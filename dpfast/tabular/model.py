@@ -17,6 +17,7 @@ from dpfast._arrays import refuse_masked
 from dpfast._files import Progress
 from dpfast._validation import check_choice, warn
 from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValueWarning
+from dpfast.estimators import CoefficientPrior
 from dpfast.estimators._messages import with_promise
 from dpfast.inference import Summary
 from dpfast.privacy import Budget, PrivacyReport, row_relation
@@ -388,13 +389,12 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(bounds, TableSchema):
             return bounds
         if is_path(bounds):
-            try:
-                bounds = read_bounds(bounds)
-            except FileNotFoundError:
+            if not os.path.exists(bounds):
                 raise FileNotFoundError(
                     "bounds must be a dict, or the path of a JSON file with one; there is no file "
-                    f"{os.fspath(bounds)!r}."
-                ) from None
+                    f"{os.fspath(bounds)[:60]!r}."
+                )
+            bounds = read_bounds(bounds)
         return TableSchema.from_bounds(
             bounds,
             target=self.target,
@@ -464,6 +464,16 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         warn(str(tally), UndeclaredValueWarning)
 
     # ---- predictions ----------------------------------------------------------------------------
+
+    def as_prior(self) -> CoefficientPrior:
+        """Coefficients of the encoded columns and what the noise may have done to them.
+
+        The model itself is the `prior` of the estimator of another TableModel that is declared
+        alike: ``TableModel(bounds, LogisticRegression(prior=last_month))``.
+        """
+        check_is_fitted(self)
+        prior: CoefficientPrior = self.estimator_.as_prior()
+        return prior
 
     def encoded(
         self,

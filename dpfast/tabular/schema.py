@@ -8,6 +8,7 @@ as well, except for the list, for a column's entry is never a text or a number.
 
 from __future__ import annotations
 
+import datetime
 import math
 import os
 from collections import Counter
@@ -355,9 +356,13 @@ def _parts(bounds: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _plain(entry: Any, depth: int = 3) -> Any:
-    """An entry with Python's lists and numbers in the place of NumPy's."""
+    """An entry with the types of JSON in the place of NumPy's, and of dates."""
     if isinstance(entry, np.ndarray | np.generic):
+        if entry.dtype.kind == "M":
+            entry = entry.astype("datetime64[s]").astype(str)
         return entry.tolist()
+    if isinstance(entry, datetime.date):
+        return entry.isoformat()
     if isinstance(entry, Mapping) and depth:
         return {key: _plain(value, depth - 1) for key, value in entry.items()}
     if type(entry) in (list, tuple) and depth:

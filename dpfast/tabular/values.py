@@ -25,7 +25,7 @@ Values = Sequence[str] | NDArray[Any]
 value is missing) or ``datetime64``."""
 
 #: Text that stands for a missing number, date or truth value: it could be none of them.
-MISSING = frozenset({"", "na", "n/a", "nan", "nat", "null", "none", "<na>", "?", "."})
+MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "nat", "null", "none", "<na>", "?", "."})
 FALSE, TRUE = frozenset({"false", "f", "no", "n", "0"}), frozenset({"true", "t", "yes", "y", "1"})
 
 _REMEDY = (

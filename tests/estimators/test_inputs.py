@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
+from sklearn.model_selection import cross_val_predict
 
 from dpfast import (
     Budget,
@@ -220,6 +221,16 @@ def test_numbers_are_no_texts_however_many_classes_there_are():
     refused(
         lambda: classifier(classes=range(N)).fit(X, y), "y must hold labels such as the classes"
     )
+
+
+def test_wrappers_that_number_texts_are_told_of():
+    y, wrong = np.where(Y, "yes", "no"), classifier(classes=["no", "yes"])
+    refused(
+        lambda: cross_val_predict(wrong, X, y, cv=2, method="predict_proba"),
+        r"predict_proba.* declare classes=\[0, 1\]",
+    )
+    found = cross_val_predict(classifier(classes=[0, 1]), X, y, cv=2, method="predict_proba")
+    assert found.shape == (N, 2)
 
 
 def test_what_is_taken_from_the_data_is_not_quoted():

@@ -313,6 +313,31 @@ class TestModels:
         with pytest.raises(ValueError, match="max_exposure must be left out of the estimator"):
             TableModel(bounds, PoissonRegressor(max_exposure=1.0), exposure="e").plan(100)
 
+    def test_last_month_s_model_is_a_prior(self, table, model, tmp_path):
+        kept = pickle.loads(pickle.dumps(model))
+        few, settings = table.head(400), {"epsilon": 0.1}
+        with_prior = fitted(few, estimator=LogisticRegression(prior=kept), **settings)
+        inside = fitted(few, estimator=LogisticRegression(prior=kept.estimator_), **settings)
+        np.testing.assert_array_equal(with_prior.coef_, inside.coef_)
+        np.testing.assert_array_equal(model.as_prior().coef, model.estimator_.as_prior().coef)
+        again = clone(with_prior).fit(few)
+        np.testing.assert_array_equal(again.coef_, inside.coef_)
+        assert with_prior.evaluate(table)["auc"] > fitted(few, **settings).evaluate(table)["auc"]
+        with_prior.save(tmp_path / "m.json")
+        read = TableModel.load(tmp_path / "m.json")
+        with BudgetAccountant(Budget(9.0, 1e-3)) as account:
+            with pytest.raises(ValueError, match=r"does not keep .* pickle the model"):
+                fitted(few, estimator=LogisticRegression(prior=read))
+            with pytest.raises(ValueError, match="prior must be a TableModel of the same columns"):
+                other = BOUNDS | {"age": [0, 90]}
+                fitted(few, estimator=LogisticRegression(prior=kept), bounds=other)
+            with pytest.raises(
+                TypeError, match=r"prior\[0\] must hold real numbers; the columns 'city'"
+            ):
+                public = LogisticRegression(prior=(table[[*BOUNDS][:4]], table["ill"]))
+                fitted(few, estimator=public)
+        assert not account.events
+
     def test_thousands_of_categories(self, table):
         names = [f"c{number}" for number in range(3000)]
         bounds = {"age": [18, 90], "code": names, "ill": ["no", "yes"], "target": "ill"}

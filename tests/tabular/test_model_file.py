@@ -90,7 +90,7 @@ class TestStoredModel:
         np.testing.assert_allclose(p[:, 1], 1 / (1 + np.exp(-margins)))
         np.testing.assert_allclose(p.sum(axis=1), 1.0)
         assert loaded.predict(TABLE).tolist() == ["no", "yes", "yes"]
-        with pytest.raises(DataError, match="lacks the columns 'sex'"):
+        with pytest.raises(DataError, match="lacks the column 'sex'"):
             loaded.predict({"age": np.array(["1"])})
 
     def test_probabilities_of_extreme_margins(self, path):

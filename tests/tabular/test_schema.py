@@ -1,5 +1,6 @@
 """The bounds of a table, and how rows are encoded by them."""
 
+import datetime
 import functools
 import json
 import math
@@ -7,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -157,6 +159,7 @@ class TestEntries:
             (["01.01.2022", "31.12.2023"], r'"dates": \["01.01.2022", "31.12.2023"\], "format"'),
             (["1/1/2022 00:00", "12/31/2023 23:59"], "two dates in another form"),
             (["x", " x"], "the categories 'x' are listed more"),
+            (["x"], """one category alone .* {"categories": \\["x"\\], "other": true}"""),
             (["x", " "], "expected text that is not empty"),
             ({"low": 0}, "expected an object with one of the keys range, dates, boolean"),
             ({"range": [0, 1], "dates": ["a", "b"]}, "one of the keys"),
@@ -342,6 +345,23 @@ class TestRoles:
             TableSchema.from_bounds(bounds)
 
 
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [datetime.date(2022, 1, 1), datetime.date(2024, 12, 31)],
+        (pd.Timestamp("2022-01-01"), pd.Timestamp("2024-12-31")),
+        np.array(["2022-01-01", "2024-12-31"], "datetime64[ns]"),
+    ],
+    ids=["dates", "pandas", "NumPy"],
+)
+def test_dates_of_python_are_dates(ends):
+    written = one(["2022-01-01", "2024-12-31"])
+    for entry in (ends, {"dates": ends}):
+        column = one(entry)
+        assert column._ends() == written._ends()
+        json.dumps(column.declaration())
+
+
 class TestTransform:
     def test_values(self, schema):
         X = schema.transform(
@@ -493,7 +513,7 @@ class TestTransform:
             encoded(one(entry), values)
 
     def test_missing_and_doubled_columns(self, schema):
-        with pytest.raises(DataError, match="lacks the columns 'sex'; it has 'age'"):
+        with pytest.raises(DataError, match="lacks the column 'sex'; it has 'age'"):
             schema.transform({"age": ["1"]})
 
     def test_blocks_of_columns(self):

@@ -1,4 +1,4 @@
-"""``python -m dpfast.cli``."""
+"""``python -m dpfast``: the command line."""
 
 import sys
 
