@@ -155,7 +155,8 @@ def descend(
     step, pull = _steps_and_pulls(settings, shape.dim, free, change)
     first = first_averaged(settings)
     assert mechanism.query is not None
-    at = curator.fix(mechanism.query, transform)
+    rows = spread.steps.rows if isinstance(spread, Spread) else ()
+    at = curator.fix(mechanism.query, transform, *rows)
     v: Matrix = _start(shape.loss, coordinates) if start is None else start
     if units.intercept is not None and shape.intercept != 0.0:
         v[-1] = units.intercept
@@ -286,7 +287,7 @@ class _Units:
         return cls(
             settings.ridge / unit,
             asked=(unit,),
-            change=relative / spread.weight,
+            change=relative / spread.steps.weight,
             intercept=math.log(spread.mean),
         )
 

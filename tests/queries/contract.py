@@ -556,7 +556,37 @@ def group_cases() -> list[Case]:
                 )
                 for kind, reached in weighted_of(loss)
             ]
+        cases += _cases_of_counted_rows(most)
     return cases + _cases_of_parts()
+
+
+#: How many rows of a group count as one: fewer than some have, and more than any has.
+COUNTED = (1.0, 2.5, 100.0)
+
+
+def _cases_of_counted_rows(most: int | None) -> list[Case]:
+    """Sums of a loss with a log link, of which that many rows of a group make up one."""
+    kinds: list[tuple[str, Callable[[Any], Query], Any, float]] = [
+        ("targets by size", lambda shape: TargetCounts(shape, 6),
+         lambda query: [(rows,) for rows in COUNTED], 0.99),
+        ("sum of targets", TargetSum, lambda query: [(1.5, rows) for rows in COUNTED], 0.99),
+        ("relative gradient", lambda shape: RelativeGradient(shape, BOUND, 60.0, 4, 2.0),
+         lambda query: [
+            (stretched(query), rows, w, 0.5) for rows in COUNTED for w in weights_of(4)
+         ], 0.9),
+    ]  # fmt: skip
+    return [
+        Case(
+            f"{name}, rows that count as one, at most {most} rows",
+            lambda size, query=query: query(group_shape(POISSON, size, most)),
+            points,
+            persons(3, COUNTS),
+            grouped(problem_of(POISSON, max_rows_per_group=most), mixed),
+            dict.fromkeys(RELATIONS, reached),
+            ALL if name == "relative gradient" else ("float64", "csr"),
+        )
+        for name, query, points, reached in kinds
+    ]
 
 
 def _cases_of_parts() -> list[Case]:
@@ -565,13 +595,6 @@ def _cases_of_parts() -> list[Case]:
     kinds: list[tuple[str, Loss, tuple[float, ...], Callable[[Any], Query], Any, float]] = [
         ("gradient", LOGISTIC, SIGNS, lambda shape: ClippedGradient(shape, 0.7),
          lambda query: [(w,) for w in weights_of(4)], 0.9),
-        ("targets by size", POISSON, (0.0, 1.0, 2.0), lambda shape: TargetCounts(shape, 6),
-         lambda query: [()], 0.99),
-        ("sum of targets", POISSON, (0.0, 1.0, 2.0), lambda shape: TargetSum(shape),
-         lambda query: [(1.5,)], 0.99),
-        ("relative gradient", POISSON, (0.0, 1.0, 2.0),
-         lambda shape: RelativeGradient(shape, BOUND, 60.0, 4, 2.0),
-         lambda query: [(stretched(query), w, 0.5) for w in weights_of(4)], 0.9),
         ("losses of candidates", LOGISTIC, SIGNS,
          lambda shape: CandidateLosses(shape, 3, BOUND, 3.0),
          lambda query: [(3.0 * np.eye(4)[:3],)], 0.8),
