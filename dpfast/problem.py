@@ -86,7 +86,7 @@ class Problem(RowAccess):
         `max_rows_per_group`, m, if that is given.
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used: of a longer one so many, chosen evenly.
-        None: 1000, and only solvers that clip whole groups can be used.
+        None: 1000, and only solvers that need no such bound can be used.
     n_jobs : int or None, default=None
         Threads; None means one, -1 all cores.  Results do not depend on it.
     strict : bool, default=False

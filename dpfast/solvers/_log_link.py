@@ -115,13 +115,18 @@ class LogLink:
 
 
 class Counted(NamedTuple):
-    """How many rows of a group count as one record, and what records weigh on average.
+    """How many rows of a group count as one record, in a tuple that is empty if a record is a row.
 
-    No number if a record is a row.
+    And on average over the records: what a group counts so, and what it weighs.
     """
 
     rows: tuple[float, ...]
+    part: float
     weight: float
+
+    def ridge(self, ridge: float) -> float:
+        """A ridge beside the mean loss of rows, beside sums of what these rows weigh."""
+        return ridge * self.part / self.weight
 
 
 @dataclass(frozen=True)
@@ -235,22 +240,22 @@ def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread
         relative=min(8.0, max(0.3, law.relative * law.mean / mean)),
         top=float(edges[1 + highest(counts[1:], noise)]),
         law=law,
-        level=level._replace(weight=weight),
-        steps=steps._replace(weight=steps.weight * weight / level.weight),
+        level=Counted(level.rows, level.part, weight),
+        steps=Counted(steps.rows, steps.part, steps.weight * weight / level.weight),
     )
 
 
 def _counted(link: LogLink, shape: ProblemShape, curator: Curator) -> tuple[Counted, Counted]:
     """For mean and calibration, and for gradients, if all rows have the largest weight.
 
-    Large groups say less of one row's mean, so rows count alike as far as there are plenty; of
-    that direction of the weights they say as much.
+    The mean of all rows is that of large groups, too, but what decides it may be the same in all:
+    so rows count alike as soon as two numbers can be learned, and later in the gradients.
     """
     if link.sizes is None:
-        return (Counted((), shape.max_weight),) * 2
+        return (Counted((), 1.0, shape.max_weight),) * 2
     law = _groups.learned_sizes(link.sizes, curator)
     counted = [law.counted(min(1.0, most / link.rows)) for most in (_PLENTY, _EACH * shape.dim)]
-    level, steps = (Counted((rows,), shape.max_weight * part) for rows, part in counted)
+    level, steps = (Counted((rows,), part, shape.max_weight * part) for rows, part in counted)
     return level, steps
 
 
@@ -374,7 +379,7 @@ def calibrated(
             return _slopes(shape.loss, at, q, law, math.inf)[0]
 
         bend = _derivative(unclipped, q, unclipped(q))
-        q = np.linalg.solve(bend + ridge / spread.level.weight * pair.T @ pair, bend @ q)
+        q = np.linalg.solve(bend + spread.level.ridge(ridge) * pair.T @ pair, bend @ q)
     return np.asarray(pair @ q, dtype=np.float64)
 
 

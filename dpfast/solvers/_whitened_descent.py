@@ -285,7 +285,7 @@ class _Units:
         relative = min(spread.relative * settings.clip, spread.top / spread.mean) / planned
         unit = relative * float(_log_link.curvature(loss, spread.mean)[0])
         return cls(
-            settings.ridge / unit,
+            settings.ridge / unit * spread.steps.part,
             asked=(unit,),
             change=relative / spread.steps.weight,
             intercept=math.log(spread.mean),
