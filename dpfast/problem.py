@@ -86,7 +86,7 @@ class Problem(RowAccess):
         `max_rows_per_group`, m, if that is given.
     max_rows_per_group : int or None, default=None
         Public bound of the rows of a group that are used: of a longer one so many, chosen evenly.
-        None: 1000, and only solvers that clip whole groups can be used.
+        None: 1000, and only solvers that need no such bound can be used.
     n_jobs : int or None, default=None
         Threads; None means one, -1 all cores.  Results do not depend on it.
     strict : bool, default=False
@@ -695,6 +695,13 @@ class Problem(RowAccess):
         twin._rows = twin._rows_of(self._rows.matrix, self._target, inverse)
         return twin
 
+    def with_rows_per_group(self, rows: float) -> Self:
+        sizes, most = self._with_groups().sizes, self.shape.max_rows_per_group or 1
+        # A hair less, for what this and the division by `most` before may round up.
+        parts = (1.0 - 8.0 * UNIT) * most / np.maximum(sizes, rows)
+        weight = np.repeat(parts, sizes)
+        return self._weighing(weight if self._weight is None else weight * self._weight)
+
     def measured_by(
         self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
     ) -> Self:
@@ -728,7 +735,10 @@ class Problem(RowAccess):
             raise ValueError("factors must hold numbers >= 0; got a negative one.")
         if self._weight is not None:
             weight = weight * self._weight
-        twin = self._view(_weight=weight, shape=self.shape.weighted_by(most))
+        return self._weighing(weight, shape=self.shape.weighted_by(most))
+
+    def _weighing(self, weight: Vector, **changes: Any) -> Self:
+        twin = self._view(_weight=weight, **changes)
         inverse = None if self._inverse_norms is None else self._inverse_norms[1]
         twin._rows = twin._rows_of(self._rows.matrix, self._target, inverse)
         return twin

@@ -182,6 +182,15 @@ class RowSums(ABC):
         """Groups whose numbers of rows are between two edges, from one to before the next."""
 
     @abstractmethod
+    def with_rows_per_group(self, rows: float) -> Self:
+        """The same problem, whose groups count as one record if they have `rows` rows or more.
+
+        A row counts its weight over `rows`, or over the number of its group's rows if that is
+        more, whatever part of a record it was declared to be: so the weights of a group add up to
+        at most the largest one.
+        """
+
+    @abstractmethod
     def measured_by(
         self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
     ) -> Self:

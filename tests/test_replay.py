@@ -203,6 +203,16 @@ def test_whole_persons_are_protected_by_what_is_paid(kind, relation, how, loss):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("kind", PERSONS)
+@pytest.mark.parametrize("most", [None, 5])
+def test_whole_persons_of_counts(kind, relation, most):
+    data, neighbor = persons(kind, Loss("poisson", width=1.0), relation, most=most, weighted=True)
+    settled = plan(data, "auto", BUDGETS[0], neighboring_relation=relation)
+    found = replay(settled, data, neighbor)
+    assert max(apart / charge for apart, charge in found) > 0.3
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", PERSONS)
 def test_whole_persons_whose_columns_and_targets_have_ranges(kind, relation):
     """Of which the loss's corner is in units; it takes much budget to look for so few."""
     data, neighbor = persons(kind, "pinball", relation, weighted=True)

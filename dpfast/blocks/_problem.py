@@ -149,6 +149,7 @@ class BlockProblem(RowSums):
         self._longest = math.inf
         self._consistent = False
         self._measure: Measure | None = None
+        self._rows_per_group: float | None = None
 
     # ---- sums over blocks -----------------------------------------------------------------------
 
@@ -166,6 +167,7 @@ class BlockProblem(RowSums):
             self._longest,
             self._consistent,
             self._measure,
+            self._rows_per_group,
             self.n_jobs,
             self.source.feature_names,
         )
@@ -257,6 +259,9 @@ class BlockProblem(RowSums):
         # Found in every pass.
         return self._view(_lengths=lengths, _longest=longest, _consistent=consistent)
 
+    def with_rows_per_group(self, rows: float) -> Self:
+        return self._view(_rows_per_group=rows)
+
     def measured_by(
         self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
     ) -> Self:
@@ -289,6 +294,7 @@ class _Recipe:
     longest: float
     consistent: bool
     measure: Measure | None
+    rows_per_group: float | None
     n_jobs: int
     names: tuple[str, ...] | None
 
@@ -334,6 +340,8 @@ class _Recipe:
             max_rows_per_group=shape.max_rows_per_group,
             n_jobs=self.n_jobs,
         )
+        if self.rows_per_group is not None:
+            problem = problem.with_rows_per_group(self.rows_per_group)
         if self.measure is not None:
             return problem.measured_by(*self.measure)
         if self.lengths is None:

@@ -124,7 +124,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         accuracy, never privacy.
     max_rows_per_group : int or None, default=None
         Largest number of rows that the fit uses from one group, if `fit` gets `groups`; it picks
-        them evenly from a larger group. Required by solvers that do not clip whole groups.
+        them evenly from a larger group. Required by solvers that weigh rows by it.
     prior : tuple (X, y), CoefficientPrior, fitted model or None, default=None
         Public rows with their targets, in the form of the private ones; or coefficients with a
         covariance, such as those of an earlier dpfast model. The fit starts from them and spends no

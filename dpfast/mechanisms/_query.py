@@ -39,7 +39,7 @@ class Query(ABC):
 
     norm: Literal["l2", "l1", "range"] = "l2"
     largest_argument: float = LARGEST_ARGUMENT
-    fixed: ClassVar[int] = 0
+    fixed: int = 0
     monotone: ClassVar[bool] = False
     dimension: int
     bound: float | None = None

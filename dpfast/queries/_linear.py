@@ -22,7 +22,7 @@ from dpfast import _kernels
 from dpfast._typing import Matrix, Vector
 from dpfast.chunks import add_up, finish
 from dpfast.shape import UNIT, ProblemShape
-from dpfast.sums import RowAccess
+from dpfast.sums import RowAccess, RowSums
 
 Entrywise = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -197,6 +197,26 @@ def relative_weights(problem: RowAccess, shape: ProblemShape) -> Vector | float:
     # Where a row counts as a part of a group its weight is that part of it, and a hair less.
     largest = shape.max_weight / (shape.max_rows_per_group or 1) * (1.0 - 16.0 * UNIT)
     return np.minimum(1.0, problem.sample_weight / largest)
+
+
+def check_rows_per_group(shape: ProblemShape, rows: tuple[float, ...]) -> None:
+    """Refuse another argument than how many rows of a group count as one record.
+
+    Raises
+    ------
+    ValueError
+        Also without one where a record is a group, or with one where it is a row.
+    """
+    if len(rows) != shape.several_rows or not all(1.0 <= number < math.inf for number in rows):
+        raise ValueError(
+            "one number of rows of a group, at least 1, must be given where a record is a group, "
+            f"and none otherwise; got {rows}. Nothing was spent."
+        )
+
+
+def with_rows_per_group(problem: RowSums, rows: tuple[float, ...]) -> RowSums:
+    """The rows, of which so many of a group count as one record, if a record is a group."""
+    return problem.with_rows_per_group(*rows) if rows else problem
 
 
 def _part_sums(

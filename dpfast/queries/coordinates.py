@@ -28,6 +28,7 @@ from dpfast.privacy import records_apart
 from dpfast.queries._linear import (
     Affine,
     affine_of,
+    check_rows_per_group,
     gram,
     gram_in,
     lengths,
@@ -36,6 +37,7 @@ from dpfast.queries._linear import (
     relative_weights,
     scaled,
     upper_lengths,
+    with_rows_per_group,
 )
 from dpfast.queries.columns import SHARES
 from dpfast.shape import UNIT, ProblemShape
@@ -356,10 +358,13 @@ class RelativeGradient(CoordinateGradient):
     ``l_i`` the length ``‖z_i‖``, at least 1 and at most `longest`, the derivative over s is clamped
     to ``± C / l_i``.  The arguments are the transform, of any number of columns, the weights ``w``
     of the rows' own columns, ``s > 0``, and, if the loss is to be that of residuals in other units,
-    their size; of a rounded-off corner, times that of the corner in these units.
+    their size; of a rounded-off corner, times that of the corner in these units.  Of groups, how
+    many rows count as one record comes after the transform: each counts its weight over that
+    number, or over that of its group's rows if it is more.
 
     Sensitivity: ``k C c``, c the largest weight, whatever s and the loss are: ``ω_i ‖z_i‖ <= l_i``.
-    And no slope is beyond ``± C``, by which rounding is bounded.
+    And no slope is beyond ``± C``, by which rounding is bounded.  A group adds vectors of length C
+    times its rows' weights, which add up to at most c, however many they are.
 
     Parameters
     ----------
@@ -387,9 +392,21 @@ class RelativeGradient(CoordinateGradient):
         super().__init__(shape, clip_norm, limit)
         self.slope = clip_norm
         self.dimension, self.longest = columns, longest
+        self.fixed = 1 + shape.several_rows
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        return records_apart(neighboring_relation) * self.clip_norm * self.shape.record_weight
+        return records_apart(neighboring_relation) * self.clip_norm * self.shape.max_weight
+
+    def check(self, *fixed: Any) -> None:
+        """Refuse transforms beyond the limit, and a number of rows that is none."""
+        transform, *rows = fixed
+        super().check(transform)
+        check_rows_per_group(self.shape, tuple(rows))
+
+    def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
+        """The rows with their lengths in the coordinates, and the transform."""
+        transform, *per_group = fixed
+        return super().prepare(with_rows_per_group(rows, tuple(per_group)), transform)
 
     def _units(self) -> tuple[str, ...]:
         return ("slope's", "residuals'")

@@ -11,6 +11,7 @@ import numpy as np
 from dpfast._typing import Vector
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
+from dpfast.queries._linear import check_rows_per_group, with_rows_per_group
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
 
@@ -55,10 +56,14 @@ class TargetCounts(_Counts):
     """Rows by the size of their target, one count an octave below the highest, each by its weight.
 
     The first count is of all targets up to ``edges[0]``, the one after of those up to ``edges[1]``,
-    and so on; ``edges[-1]`` is the highest target.
+    and so on; ``edges[-1]`` is the highest target.  Of groups the argument is how many rows count
+    as one record: each counts its weight over that number, or over that of its group's rows if it
+    is more.
 
     Sensitivity: ``√k c``, c the largest weight.  One row adds its weight, at most c, to one count;
-    of two rows each does, to two counts or with opposite signs to the same.
+    of two rows each does, to two counts or with opposite signs to the same.  The rows of a group
+    add numbers >= 0 that add up to at most c, however many they are and whatever the argument is:
+    such a vector is no longer than c, and two of them are at most ``√2 c`` apart.
 
     Parameters
     ----------
@@ -72,18 +77,34 @@ class TargetCounts(_Counts):
         super().__init__(shape, octaves)
         self.edges = shape.loss.target_range[1] * 2.0 ** -np.arange(octaves - 1.0, -1.0, -1.0)
 
-    def __call__(self, prepared: RowSums) -> Vector:
+    @property
+    def _single(self) -> float:
+        return self.shape.max_weight
+
+    def check_point(self, *point: Any) -> None:
+        """Refuse a number of rows that is none.
+
+        Raises
+        ------
+        ValueError
+        """
+        super().check_point(*point)
+        check_rows_per_group(self.shape, point)
+
+    def __call__(self, prepared: RowSums, *point: float) -> Vector:
         """The counts."""
-        return self.count(prepared, self.edges)
+        return self.count(with_rows_per_group(prepared, point), self.edges)
 
 
 class TargetSum(Query):
     """The sum of the targets, cut off at ``top``, in units of it: ``Σ_i c_i min(y_i, top) / top``.
 
-    The argument is ``top > 0``.
+    The argument is ``top > 0``, and of groups how many rows count as one record, as for
+    :class:`TargetCounts`.
 
     Sensitivity: c, the largest weight, under either relation.  One row adds between 0 and c, since
-    targets are not below 0; two rows differ by c at most.
+    targets are not below 0; two rows differ by c at most.  So do groups, whose weights add up to at
+    most c.
 
     Parameters
     ----------
@@ -107,7 +128,7 @@ class TargetSum(Query):
 
     def sensitivity(self, neighboring_relation: str) -> float:
         records_apart(neighboring_relation)  # refuses a relation that there is not
-        return self.shape.record_weight
+        return self.shape.max_weight
 
     def rounding_error(self) -> float:
         """Return the error of n additions of weighted shares."""
@@ -117,13 +138,16 @@ class TargetSum(Query):
     def check_point(self, *point: Any) -> None:
         """Refuse a top that is no target."""
         super().check_point(*point)
-        if not 0.0 < point[0] < math.inf:
-            raise ValueError(f"top must be positive; got {point[0]}. Nothing was spent.")
+        top, *rows = point
+        if not 0.0 < top < math.inf:
+            raise ValueError(f"top must be positive; got {top}. Nothing was spent.")
+        check_rows_per_group(self.shape, tuple(rows))
 
     def __call__(self, prepared: RowSums, *point: float) -> Vector:
         """The sum."""
-        (top,) = point
-        return np.array([sum(prepared.map_blocks(partial(_cut_sum, top=top)))])
+        top, *rows = point
+        problem = with_rows_per_group(prepared, tuple(rows))
+        return np.array([sum(problem.map_blocks(partial(_cut_sum, top=top)))])
 
 
 class TargetHistogram(_Counts):

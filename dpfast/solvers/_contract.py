@@ -215,8 +215,8 @@ class Solver(Generic[S]):
     weighs_groups : bool, default=False
         Whether it keeps its promise where a record is a group of rows whose weights add up to one
         row's at most: all it is told are sums over weighted rows.
-    clips_groups : callable or None, default=None
-        From a shape to whether it clips whole groups, however many rows they have.
+    any_rows_per_group : bool, default=False
+        Whether it keeps its promise however many rows groups have, without a declared bound.
     max_dim : float, default=inf
         Most weights that it takes.
     refusal : callable or None, default=None
@@ -240,7 +240,7 @@ class Solver(Generic[S]):
     loss: str = "logistic"
     takes_objectives: bool = False
     weighs_groups: bool = False
-    clips_groups: Callable[[ProblemShape], bool] | None = None
+    any_rows_per_group: bool = False
     max_dim: float = math.inf
     refusal: Callable[[Loss], str | None] | None = None
     options: tuple[str, ...] = ()

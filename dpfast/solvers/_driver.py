@@ -209,7 +209,7 @@ def _check_groups(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> N
     shape = _of_problem(shape)
     if not getattr(shape, "several_rows", False):
         return
-    if solver.clips_groups is not None and solver.clips_groups(shape):
+    if solver.any_rows_per_group:
         return
     rows = [name for name in _RANDOM_ROWS if options.get(name) is not None]
     if options.get("optimizer", "auto") in ROW_OPTIMIZERS:
@@ -227,11 +227,10 @@ def _check_groups(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> N
         )
     if shape.max_rows_per_group is None:
         raise ValueError(
-            f"max_rows_per_group must be given for solver={solver.name!r} and the loss "
-            f"{shape.loss.name!r} where a record is a group of rows; got None. Each row then "
-            "counts 1/max_rows_per_group, so that a group counts as one row at most (of a table's "
-            "persons it is max_rows_per_group of the TableModel, or --max-rows-per-person). "
-            "solver='dp-whitened-gd' clips whole groups, for losses of bounded slope."
+            f"max_rows_per_group must be given for solver={solver.name!r} where a record is a "
+            "group of rows; got None. Each row then counts 1/max_rows_per_group, so that a group "
+            "counts as one row at most (of a table's persons it is max_rows_per_group of the "
+            "TableModel, or --max-rows-per-person). solver='dp-whitened-gd' does without it."
         )
 
 

@@ -77,14 +77,18 @@ class SizeLaw(NamedTuple):
         least = math.sqrt(self.mean) / self.sizes ** powers[:, None]
         return np.minimum(1.0, least) @ self.shares
 
-    def counted(self) -> tuple[float, float]:
+    def counted(self, least: float = 0.0) -> tuple[float, float]:
         """The size from which on groups are large, and what groups count on average.
 
         If a row counts one over that size, and large groups one: rows of the others count alike.
+        It is so small that groups count `least` at least.
         """
         rows = np.cumsum(self.sizes * self.shares)
-        most = float(self.sizes[np.searchsorted(rows, _IN_SMALL * rows[-1])])
-        return most, float(np.minimum(1.0, self.sizes / most) @ self.shares)
+        at = int(np.searchsorted(rows, _IN_SMALL * rows[-1]))
+        means = np.minimum(1.0, self.sizes / self.sizes[: at + 1, None]) @ self.shares
+        while at > 0 and means[at] < least:
+            at -= 1
+        return float(self.sizes[at]), float(means[at])
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,11 @@ def limit_of(shape: ProblemShape, radius: float, farthest: float) -> float:
     return max(min(1e-3 / unit, reach_limit(shape, radius, radius, farthest)), least)
 
 
+def planned_sizes(release: Release, shape: ProblemShape) -> Gaussian:
+    """The release of the sizes."""
+    return release(SIZES_SHARE, GroupSizes(shape), _SIZES)
+
+
 def planned(
     release: Release,
     shape: ProblemShape,
@@ -135,7 +144,7 @@ def planned(
     u: float,
 ) -> Groups:
     """The release of the sizes, and what follows from it."""
-    return Groups(release(SIZES_SHARE, GroupSizes(shape), _SIZES), free, settings, u)
+    return Groups(planned_sizes(release, shape), free, settings, u)
 
 
 def learned_sizes(sizes: Gaussian, curator: Curator) -> SizeLaw:

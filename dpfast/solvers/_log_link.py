@@ -3,11 +3,13 @@
 Their slopes have no scale that is known beforehand: a slope is a residual in units of a mean, and
 the mean may be far below the highest target that was declared.  So a run
 
-1. releases counts of the targets by octave, of which spread and tail follow, and a sum of the
+1. releases, of persons and other groups of rows, counts by size: from a number of rows on that
+   follows, a group counts as one record, each of its rows as a part of it;
+2. releases counts of the targets by octave, of which spread and tail follow, and a sum of the
    targets that is cut where noise begins to outweigh the tail, which makes the mean; the descent
    begins there, its steps are of the curvature there, and rows are clipped in units of the spread;
-2. descends as for any loss;
-3. estimates intercept and length of the weights, from mean and length, as far as noise does not
+3. descends as for any loss;
+4. estimates intercept and length of the weights, from mean and length, as far as noise does not
    explain it, and from a few releases of their two slopes.  Rows are skewed and clipped, so the
    descent ends below the mean, too flat or too steep, but in the right direction; two numbers can
    be learned with a clip so wide that it hardly matters.
@@ -20,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +32,7 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import RelativeGradient, TargetCounts, TargetSum, bounded
 from dpfast.shape import ProblemShape
+from dpfast.solvers import _groups
 from dpfast.solvers._shares import Release
 from dpfast.solvers._target_law import TargetLaw, highest
 
@@ -44,6 +47,9 @@ _ROUNDS, _STEPS = 4, 6
 _FARTHEST = 0.7
 # Their clip: a factor of the rule, and in means at least.
 _WIDE, _LEAST = 0.25, 2.0
+# Rows of groups count alike as far as groups then count as much as so many rows; for the weights'
+# direction, as so many a weight.
+_PLENTY, _EACH = 200.0, 100.0
 # Below so many rows a weight correlations are left alone; and clipped slopes shorten weights.
 _CORRELATED, _CLIPPED = 40.0, 20.0
 # The least clip, in units of the spread, and in means.
@@ -76,16 +82,33 @@ class LogLink:
     calibration_share: float  # of the budget, in units of mu²
     free: tuple[str, ...]  # settings that follow the rows' mean weight, once it is learned
     settings: Callable[[float], dict[str, Any]]  # by name, from rows behind one weight
+    sizes: Gaussian | None = None  # of the groups', if a record is a group
 
     @property
-    def first(self) -> tuple[tuple[Gaussian, int], tuple[Gaussian, int]]:
+    def first(self) -> tuple[tuple[Gaussian, int], ...]:
         """Those that a run begins with."""
-        return (self.counts, 1), (self.mean, 1)
+        targets = (self.counts, 1), (self.mean, 1)
+        return targets if self.sizes is None else ((self.sizes, 1), *targets)
 
     @property
     def last(self) -> tuple[Gaussian, int]:
         """What it ends with."""
         return self.calibration, _ROUNDS
+
+
+class Counted(NamedTuple):
+    """How many rows of a group count as one record, in a tuple that is empty if a record is a row.
+
+    And on average over the records: what a group counts so, and what it weighs.
+    """
+
+    rows: tuple[float, ...]
+    part: float
+    weight: float
+
+    def ridge(self, ridge: float) -> float:
+        """A ridge beside the mean loss of rows, beside sums of what these rows weigh."""
+        return ridge * self.part / self.weight
 
 
 @dataclass(frozen=True)
@@ -96,8 +119,9 @@ class Spread:
     doubt: float  # deviation of the mean, over it
     relative: float  # standard deviation over the mean
     top: float  # upper end of the highest octave that stands out of the noise
-    weight: float  # sum of the rows' weights over the number of rows
     law: TargetLaw
+    level: Counted  # in counts and calibration
+    steps: Counted  # in the gradients
 
 
 def shares(rows: float) -> tuple[float, float, float]:
@@ -129,13 +153,14 @@ def planned(
         calibration_share=for_calibration,
         free=free,
         settings=settings,
+        sizes=_groups.planned_sizes(release, shape) if shape.several_rows else None,
     )
 
 
 def learned(link: LogLink, settings: Any, spread: Spread, shape: ProblemShape) -> Any:
     """`settings` for rows of the weight that was learned: light ones tell as little as few rows."""
-    share = spread.weight / shape.max_weight
-    u = settings.rows_per_weight * share
+    share = spread.level.weight / shape.max_weight
+    u = settings.rows_per_weight * spread.steps.weight / shape.max_weight
     found = link.settings(u)
     found["clip"] = max(found["clip"], _LEAST_MEANS / spread.relative)
     changes = {name: found[name] for name in link.free}
@@ -168,46 +193,63 @@ def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread
     """Mean, spread and range of the targets, from noisy counts."""
     query = link.counts.query
     assert isinstance(query, TargetCounts)
-    counts = curator.release(link.counts)
+    level, steps = _counted(link, shape, curator)
+    counts = curator.release(link.counts, *level.rows)
     edges, noise = query.edges, link.counts.stddev
-    weight = _weight(shape, counts, edges, noise)
+    weight = _weight(shape, counts, edges, noise, level.weight)
     total = weight * shape.n_samples
     low, high = shape.loss.target_range
     law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total, low)
-    mean, deviation = _mean(link, curator, law, total)
+    mean, deviation = _mean(link, curator, law, total, level.rows)
     mean = min(max(mean, low, edges[0]), high)
     return Spread(
         mean=mean,
         doubt=deviation / mean,
         relative=min(8.0, max(0.3, law.relative * law.mean / mean)),
         top=float(edges[1 + highest(counts[1:], noise)]),
-        weight=weight,
         law=law,
+        level=Counted(level.rows, level.part, weight),
+        steps=Counted(steps.rows, steps.part, steps.weight * weight / level.weight),
     )
 
 
-def _weight(shape: ProblemShape, counts: Vector, edges: Vector, noise: float) -> float:
-    """Sum of the rows' weights over the number of rows."""
-    most = shape.max_weight
+def _counted(link: LogLink, shape: ProblemShape, curator: Curator) -> tuple[Counted, Counted]:
+    """For mean and calibration, and for gradients, if all rows have the largest weight.
+
+    The mean of all rows is that of large groups, too, but what decides it may be the same in all:
+    so rows count alike as soon as two numbers can be learned, and later in the gradients.
+    """
+    if link.sizes is None:
+        return (Counted((), 1.0, shape.max_weight),) * 2
+    law = _groups.learned_sizes(link.sizes, curator)
+    counted = [law.counted(min(1.0, most / link.rows)) for most in (_PLENTY, _EACH * shape.dim)]
+    level, steps = (Counted((rows,), part, shape.max_weight * part) for rows, part in counted)
+    return level, steps
+
+
+def _weight(shape: ProblemShape, counts: Vector, edges: Vector, noise: float, most: float) -> float:
+    """Sum of the rows' weights over the number of records; `most` if they all weigh the same."""
     total = shape.n_samples * most
     # Most of the counts' noise is in octaves that hold little.
     share, doubt = TargetLaw.of(edges[1:], counts[1:] / total, noise / total).total()
     found = float(counts[0]) / shape.n_samples + most * share
     doubt = math.hypot(noise / shape.n_samples, most * doubt)
     # Mostly all rows weigh the same.
-    if not shape.several_rows and most - found < _ALIKE * doubt:
+    if most - found < _ALIKE * doubt:
         return most
     return min(most, max(found, noise / shape.n_samples))
 
 
-def _mean(link: LogLink, curator: Curator, law: TargetLaw, total: float) -> tuple[float, float]:
+def _mean(
+    link: LogLink, curator: Curator, law: TargetLaw, total: float, rows: tuple[float, ...]
+) -> tuple[float, float]:
     """Of the targets, and its deviation: from the law, and from a sum of targets that are cut.
 
     They are cut where noise and the doubt in what lies beyond weigh the same.
     """
     noise = link.mean.stddev / total
     top = law.best_cut(noise)
-    found = float(curator.release(link.mean, top)[0]) * top / total
+    found = float(curator.release(link.mean, top, *rows)[0]) * top / total
     return law.told(top, found, noise * top)
 
 
@@ -256,11 +298,11 @@ def calibrated(
     doubt = math.hypot(doubt / math.sqrt(stretch), _STRETCHED * (stretch - 1.0) * believed)
     mechanism = link.calibration
     assert mechanism.query is not None
-    at = curator.fix(mechanism.query, pair)
+    at = curator.fix(mechanism.query, pair, *spread.level.rows)
     wide = _WIDE * spread.relative * math.sqrt(link.rows * math.sqrt(link.calibration_share))
     wide = min(max(_LEAST, wide), _BEYOND * spread.top / spread.mean)
     unit = wide * float(curvature(shape.loss, spread.mean)[0])
-    scale = unit / (shape.n_samples * spread.weight)
+    scale = unit / (shape.n_samples * spread.level.weight)
     law = spread.law.around(believed)
     told: list[tuple[Vector, Vector, Vector]] = []
 
@@ -294,7 +336,7 @@ def calibrated(
             return _slopes(shape.loss, at, q, law, math.inf)[0]
 
         bend = _derivative(unclipped, q, unclipped(q))
-        q = np.linalg.solve(bend + ridge / spread.weight * pair.T @ pair, bend @ q)
+        q = np.linalg.solve(bend + spread.level.ridge(ridge) * pair.T @ pair, bend @ q)
     return np.asarray(pair @ q, dtype=np.float64)
 
 

@@ -186,7 +186,7 @@ class _Gradients:
         self._curator, self._transform = curator, transform
         mechanism, pace = settings.gradient, None
         assert mechanism.query is not None
-        self._fixed = curator.fix(mechanism.query, transform)
+        self._fixed = curator.fix(mechanism.query, transform, *units.rows)
         if settings.groups is not None:
             clip = settings.clip_norm
             pace = _groups.Pace(settings.groups, mechanism, shape, clip, units.loss)
@@ -278,6 +278,7 @@ class _Units:
     weights: float = 1.0  # half the width of the targets' range
     loss: float = 1.0  # by how much that stretches the loss
     asked: tuple[float, ...] = ()  # with gradients, the width of the loss's corner last
+    rows: tuple[float, ...] = ()  # of a group that count as one, with a log link
     change: float = 1.0  # by which factor steps are longer
     intercept: float | None = None  # where the descent begins; None: nothing was learned
 
@@ -302,9 +303,10 @@ class _Units:
         relative = min(spread.relative * settings.clip, spread.top / spread.mean) / planned
         unit = relative * float(_log_link.curvature(loss, spread.mean)[0])
         return cls(
-            settings.ridge / unit,
+            settings.ridge / unit * spread.steps.part,
             asked=(unit,),
-            change=relative / spread.weight,
+            rows=spread.steps.rows,
+            change=relative / spread.steps.weight,
             intercept=math.log(spread.mean),
         )
 

@@ -400,7 +400,9 @@ def _slopes(
         link = _log_link.planned(shape, u, limit, release, free, automatic)
         longest = _log_link.longest_row(shape)
         of_spread = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
-        return _Slopes(sum(_log_link.shares(u * shape.dim)), of_spread, {"link": link})
+        share = sum(_log_link.shares(u * shape.dim))
+        share += 0.0 if link.sizes is None else _groups.SIZES_SHARE
+        return _Slopes(share, of_spread, {"link": link})
     share, learned = 0.0, dict[str, Any]()
     query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if target_rounds > 0:
@@ -691,7 +693,7 @@ SOLVER = Solver(
         "narrowing": 1.0,
     },
     weighs_groups=True,
-    clips_groups=clips_groups,
+    any_rows_per_group=True,
     max_dim=MAX_DIM,
     refusal=refusal,
 )

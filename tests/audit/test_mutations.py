@@ -290,5 +290,22 @@ def test_the_event_states_the_noise_that_is_drawn(halved, monkeypatch):
     assert (found == stated) is not halved
 
 
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_rows_of_a_person_that_has_more_of_them_than_was_learned(forgotten, monkeypatch):
+    """Audit: rows that count as was learned of all persons, whatever their own person has."""
+    honest = Problem.with_rows_per_group
+
+    def by_the_learned_number_alone(self, rows):
+        sizes = self._groups.sizes
+        longer = np.repeat(np.maximum(1.0, sizes / rows), sizes)
+        problem = honest(self, rows)
+        return problem._weighing(problem.sample_weight * longer)
+
+    if forgotten:
+        monkeypatch.setattr(Problem, "with_rows_per_group", by_the_learned_number_alone)
+    audited = cell("dp-whitened-gd-counts of persons-poisson-replace_one-approximate")
+    assert refuted(audited, 100) == forgotten
+
+
 def _halve(mechanism):
     mechanism.scale //= 2

@@ -136,10 +136,11 @@ def test_solvers_find_the_same(solver, most):
     np.testing.assert_allclose(two, one, rtol=0.01)
 
 
-def test_a_log_link_counts_parts_of_persons():
+@pytest.mark.parametrize("most", [9, None])
+def test_a_log_link_counts_parts_of_persons(most):
     X, y, ids = persons()
     settings = {"data_norm": 1.5, "target_bounds": (0, 4), "random_state": 1}
-    settings["max_rows_per_group"] = 9
+    settings["max_rows_per_group"] = most
     blocks = PoissonRegressor(**settings).fit(from_npy(X, y, groups=ids, block_rows=200))
     memory = PoissonRegressor(**settings).fit(X, y, groups=ids)
     np.testing.assert_allclose(blocks.coef_, memory.coef_, rtol=0.01)

@@ -589,17 +589,38 @@ def group_cases() -> list[Case]:
                        (0.7, 0.9, 200.0), stacks, loss, targets, min(reached, 0.85))
                 for kind, reached in weighted_of(loss)
             ]  # fmt: skip
+        cases += _cases_of_counted_rows(most)
     return cases + _cases_of_parts()
+
+
+#: How many rows of a group count as one: fewer than some have, and more than any has.
+COUNTED = (1.0, 2.5, 100.0)
+
+
+def _cases_of_counted_rows(most: int | None) -> list[Case]:
+    """Sums of a loss with a log link, of which that many rows of a group make up one."""
+    kinds: list[tuple[str, Any, tuple[Any, ...], Any, float]] = [
+        ("targets by size", TargetCounts, (6,), lambda query: [(rows,) for rows in COUNTED], 0.99),
+        ("sum of targets", TargetSum, (), lambda query: [(1.5, rows) for rows in COUNTED], 0.99),
+        ("relative gradient", RelativeGradient, (BOUND, 60.0, 4, 2.0),
+         lambda query: [
+            (stretched(query), rows, w, 0.5) for rows in COUNTED for w in weights_of(4)
+         ], 0.9),
+    ]  # fmt: skip
+    return [
+        case_of_groups(
+            f"{name}, rows that count as one, at most {most} rows",
+            kind, given, points, POISSON, COUNTS, reached, most=most,
+            storages=ALL if kind is RelativeGradient else ("float64", "csr"),
+        )
+        for name, kind, given, points, reached in kinds
+    ]  # fmt: skip
 
 
 def _cases_of_parts() -> list[Case]:
     """Sums over weighted rows, of which a group has at most as many as make up one."""
     kinds: list[tuple[str, Any, tuple[Any, ...], Any, Loss, tuple[float, ...], float]] = [
         ("gradient", ClippedGradient, (0.7,), at_weights, LOGISTIC, SIGNS, 0.9),
-        ("targets by size", TargetCounts, (6,), alone, POISSON, COUNTS, 0.99),
-        ("sum of targets", TargetSum, (), lambda query: [(1.5,)], POISSON, COUNTS, 0.99),
-        ("relative gradient", RelativeGradient, (BOUND, 60.0, 4, 2.0),
-         lambda query: [(stretched(query), w, 0.5) for w in weights_of(4)], POISSON, COUNTS, 0.9),
         ("losses of candidates", CandidateLosses, (3, BOUND, 3.0),
          lambda query: [(3.0 * np.eye(4)[:3],)], LOGISTIC, SIGNS, 0.8),
         ("tails of targets", TargetTails, (3,), lambda query: [(0.1, 0.01, 1.1)],

@@ -172,6 +172,22 @@ def test_a_record_that_counts_twice(name, relation, monkeypatch):
     assert caught(kind, relation)
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", ["RelativeGradient", "TargetCounts", "TargetSum"])
+def test_groups_that_count_more_the_more_rows_they_have(name, relation, monkeypatch):
+    honest = contract.Problem.with_rows_per_group
+
+    def by_the_learned_number_alone(self, rows):
+        problem = honest(self, rows)
+        longer = np.repeat(np.maximum(1.0, self._groups.sizes / rows), self._groups.sizes)
+        return problem._weighing(problem.sample_weight * longer)
+
+    monkeypatch.setattr(contract.Problem, "with_rows_per_group", by_the_learned_number_alone)
+    case = next(c for c in cases_of(KINDS[name], relation) if "count as one" in c.name)
+    with pytest.raises(AssertionError):
+        check(replace(case, storages=("float64",)), relation)
+
+
 @pytest.mark.parametrize("name", ON_THE_NORM)
 def test_rows_longer_than_stated(name, monkeypatch):
     honest = contract.Problem

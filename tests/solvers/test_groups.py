@@ -100,6 +100,14 @@ def test_the_spread_of_sizes():
     assert law.spread == pytest.approx(0.5)
 
 
+def test_rows_count_alike_as_far_as_groups_count_enough():
+    law = _groups.SizeLaw(np.array([1.0, 2.0, 10.0]), np.array([0.5, 0.3, 0.2]))
+    assert law.counted() == pytest.approx((10.0, 0.31))
+    assert law.counted(0.31) == pytest.approx((10.0, 0.31))
+    assert law.counted(0.5) == pytest.approx((2.0, 0.75))
+    assert law.counted(1.0) == (1.0, 1.0)
+
+
 def test_counts_of_their_classes_settle_the_constant_of_persons():
     """Without a signal; few short steps from zero ended halfway, .05 from the best constant."""
     rng = np.random.default_rng(2)

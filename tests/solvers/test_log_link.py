@@ -43,7 +43,29 @@ def test_mean_and_spread_of_the_targets_are_learned(loss, mean):
     hidden = 0.5 if mean < 1.0 else 0.2
     assert found.relative == pytest.approx(y.std() / y.mean(), rel=hidden)
     assert 0.25 * y.max() <= found.top <= 2.0 * y.max()
-    assert found.weight == pytest.approx(1.0, abs=0.01)
+    assert found.level.weight == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("most", [3, 1000, None])
+def test_what_is_declared_of_persons_costs_nothing(most):
+    """Rows that count one part in a thousand of a person would drown in noise."""
+    ids = np.repeat(np.arange(4000), np.arange(4000) % 3 + 1)
+    problem = counts(LOSSES[0], len(ids), groups=ids, max_rows_per_group=most)
+    spread = learned(problem, Budget(8.0, 1e-6))
+    assert spread.mean == pytest.approx(problem.target.mean(), rel=0.1)
+    assert spread.level.rows == (3.0,)
+    assert spread.level.part == pytest.approx(2.0 / 3.0, abs=0.01)
+    w = solve(problem, "auto", Budget(8.0, 1e-6), random_state=0).w
+    np.testing.assert_allclose(w, [0.8, 0.0, 0.0, math.log(0.4) - 0.1], atol=0.15)
+
+
+@pytest.mark.parametrize("most", [3, None])
+def test_a_ridge_is_beside_the_mean_over_rows_of_persons(most):
+    ids = np.repeat(np.arange(4000), np.arange(4000) % 3 + 1)
+    settings = {"groups": ids, "max_rows_per_group": most}
+    made = [counts(LOSSES[0], len(ids), alpha=0.02, **more) for more in (settings, {})]
+    grouped, alone = (solve(one, "auto", Budget(50.0, 1e-6), random_state=0).w for one in made)
+    np.testing.assert_allclose(grouped, alone, atol=0.05)
 
 
 def test_rows_of_one_weight_are_not_taken_for_light_ones():
@@ -53,7 +75,7 @@ def test_rows_of_one_weight_are_not_taken_for_light_ones():
     for seed in range(12):
         settled = plan(problem.shape, "dp-whitened-gd", Budget(0.2, 1e-6)).settings
         curator = Curator(problem, Ledger(Budget(0.2, 1e-6)), SecureGenerator(seed))
-        weights.append(_log_link.learn_spread(settled.link, problem.shape, curator).weight)
+        weights.append(_log_link.learn_spread(settled.link, problem.shape, curator).level.weight)
     assert weights == [1.0] * 12
 
 
@@ -97,7 +119,7 @@ def test_weights_count():
     weight = np.full(20_000, 0.5)
     problem = counts(LOSSES[0], sample_weight=weight, max_weight=1.0)
     found = learned(problem, Budget(8.0, 1e-6))
-    assert found.weight == pytest.approx(0.5, abs=0.01)
+    assert found.level.weight == pytest.approx(0.5, abs=0.01)
     assert found.mean == pytest.approx(problem.target.mean(), rel=0.12)
 
 
@@ -173,7 +195,7 @@ def test_the_calibration_corrects_intercept_and_length():
         found = _log_link.calibrated(link, problem.shape, curator, start, 1e3, spread, ridge=0.0)
         np.testing.assert_allclose(found, [0.6, 0.0, 0.3], atol=0.06)
         curator = Curator(problem, Ledger(Budget(8.0, 1e-6)), SecureGenerator(2))
-    assert math.isclose(spread.weight, 1.0, abs_tol=0.01)
+    assert math.isclose(spread.level.weight, 1.0, abs_tol=0.01)
 
 
 def test_the_mean_is_that_of_a_sum_of_targets():
@@ -205,7 +227,7 @@ def test_weights_may_be_stretched_where_most_targets_are_zeros(loss, stretch):
     edges = 2.0 ** np.arange(-6.0, 3.0)
     noisy = np.where(edges == 1.0, 0.1, 0.0)
     law = TargetLaw.of(edges, noisy, 1e-4, loss.target_range[0])
-    spread = _log_link.Spread(0.1, 0.1, 3.0, 1.0, 1.0, law)
+    spread = _log_link.Spread(0.1, 0.1, 3.0, 1.0, law, *[_log_link.Counted((), 1.0, 1.0)] * 2)
     assert _log_link._stretched(loss, spread) == pytest.approx(stretch, abs=0.03)
 
 
