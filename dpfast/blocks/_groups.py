@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from sys import byteorder
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +23,8 @@ from dpfast.shape import MOST_ROWS
 
 Ids = NDArray[np.generic]
 
+# Without trailing zeros, and not rounded.
+_EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _MISSING = "groups must name a group for every row; at least one is missing."
 
 
@@ -42,8 +47,22 @@ def keys_of(ids: Ids) -> tuple[NDArray[np.uint64], set[Kind]]:
 def _key(value: object) -> bytes:
     if isinstance(value, int | np.integer):  # as if all others were integers, too
         return (int(value) % 2**64).to_bytes(8, byteorder)
-    text = value if isinstance(value, str) else f"{type(value).__name__} {value!r}"
-    return hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return hashlib.blake2b(_text(value).encode(), digest_size=8).digest()
+
+
+def _text(value: Any) -> str:
+    """The same for ids that are equal, however they are written."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple):
+        return f"tuple {[_text(part) for part in value]}"
+    if isinstance(value, int | np.integer | np.bool_):
+        return f"int {int(value)}"
+    if isinstance(value, Decimal):
+        value = value.normalize(_EXACT)
+    elif isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC)
+    return f"{type(value).__name__} {value!r}"
 
 
 def group_starts(pieces: Iterable[Ids], where: str) -> Indices:

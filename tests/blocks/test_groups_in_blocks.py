@@ -3,6 +3,8 @@
 import os
 import pickle
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
@@ -22,6 +24,7 @@ from dpfast.blocks import (
 )
 from dpfast.blocks._groups import GroupBlocks, group_starts
 from dpfast.errors import DataError
+from dpfast.groups import index_groups
 from dpfast.queries import ClippedGradient, ColumnParts, Gram, GroupGradient, GroupSizes
 from dpfast.shape import BlockSizes
 
@@ -310,6 +313,23 @@ def test_integers_are_the_same_persons_in_arrays_of_whichever_type():
         group_starts(pieces, "here")
     pieces[-1] = np.array([2**64 - 3], dtype=np.uint64)
     np.testing.assert_array_equal(group_starts(pieces, "here"), [0, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [Decimal("7"), Decimal("8"), Decimal("7.0")],
+        [(1, True), (2, 1), (np.int64(1), 1)],
+        [datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC),
+         datetime(2026, 1, 1, 13, tzinfo=timezone(timedelta(hours=1)))],
+    ],
+    ids=["decimals", "tuples", "times"],
+)  # fmt: skip
+def test_equal_ids_are_one_person_however_they_are_written(ids):
+    array = np.fromiter(ids, dtype=object, count=3)
+    assert index_groups(array, 3, 9).count == 2
+    with pytest.raises(DataError, match="must lie side by side"):
+        group_starts([array], "here")
 
 
 @pytest.mark.parametrize("ids", [["1", "1", "a"], np.array([1, 1, 9], "M8[s]")])

@@ -376,6 +376,132 @@ static void fuzz_affine(problem *p, const extras *e, ptrdiff_t n, ptrdiff_t dim)
     free(narrow);
 }
 
+/* The rows of a group one after another, all groups or the first one alone. */
+static dpfast_status group_gradient(const problem *p, const dpfast_groups *groups,
+                                    const dpfast_group_clip *clip, const dpfast_loss *loss,
+                                    ptrdiff_t classes, ptrdiff_t dim, const double *w,
+                                    double *gradient, double *share)
+{
+    problem some = *p;
+    double *scratch =
+        buffer(dpfast_group_scratch(groups->longest, dim, classes), sizeof *scratch);
+    dpfast_status status;
+    some.dense.n = some.csr.n = (ptrdiff_t)(groups->start[groups->n] - groups->start[0]);
+    status = EITHER(&some, group_gradient, groups, clip, loss, classes, w, scratch, gradient, share);
+    free(scratch);
+    return status;
+}
+
+/* z = W^T x~, a row each, and lower bounds of 1 / ||z_i||; what a row's coordinates may be wrong by,
+ * or NAN if they are not finite. */
+static double coordinates(const problem *p, ptrdiff_t n, ptrdiff_t dim, const double *transform,
+                          const double *norms, double *z, float *inverse)
+{
+    double *column = buffer(dim, sizeof *column), *margins = buffer(n, sizeof *margins);
+    double entries = 0.0, longest = 0.0, error;
+    ptrdiff_t i, j, l;
+    for (l = 0; l < dim; l++) {
+        for (j = 0; j < dim; j++) {
+            column[j] = transform != NULL ? transform[j * dim + l] : (double)(j == l);
+            entries += fabs(column[j]);
+        }
+        if (EITHER(p, margins, column, margins) != DPFAST_OK) entries = NAN;
+        for (i = 0; i < n; i++) z[i * dim + l] = isnan(entries) ? 0.0 : margins[i];
+    }
+    for (i = 0; i < n; i++) longest = fmax(longest, hypot(norms[i], p->dense.intercept));
+    error = 1e-13 * entries * longest;
+    for (i = 0; i < n; i++) {
+        const double length = norm_of(dim, z + i * dim) + error;
+        const double least = fmin(1.0 / length * (1.0 - 1e-6), FLT_MAX / 2);
+        inverse[i] = isnan(error) ? 1.0f : nextafterf((float)least, 0.0f);
+    }
+    free(column);
+    free(margins);
+    return isfinite(error) ? error : NAN;
+}
+
+static void fuzz_groups(source *s, problem *p, const dpfast_loss *loss, const extras *e,
+                        const double *norms, ptrdiff_t n, ptrdiff_t dim, ptrdiff_t classes)
+{
+    const unsigned flags = byte_of(s);
+    int64_t *start = buffer(n + 1, sizeof *start), *gram_start = buffer(n + 1, sizeof *gram_start);
+    double *transform = flags & 1 ? buffer(dim * dim, sizeof *transform) : NULL, *gram;
+    double *z = buffer(n * dim, sizeof *z), *gradient = buffer(classes * dim, sizeof *gradient);
+    double share = 0.0, error;
+    float *inverse = buffer(n, sizeof *inverse);
+    const float *before = p->dense.inverse_norm;
+    dpfast_group_clip clip;
+    dpfast_groups groups;
+    dpfast_status status;
+    ptrdiff_t i, k;
+    for (i = 0; transform != NULL && i < dim * dim; i++)
+        transform[i] = s->tame ? ((double)byte_of(s) - 128.0) / 64.0 : number(s);
+    error = coordinates(p, n, dim, transform, norms, z, inverse);
+    p->dense.inverse_norm = p->csr.inverse_norm = inverse;
+
+    memset(&groups, 0, sizeof groups);
+    start[0] = (int64_t)size_of(s, 0, 9);
+    gram_start[0] = (int64_t)size_of(s, 0, 9);
+    while (start[groups.n] - start[0] < (int64_t)n) {
+        const ptrdiff_t left = n - (ptrdiff_t)(start[groups.n] - start[0]);
+        const ptrdiff_t m = size_of(s, 1, byte_of(s) & 1 && left > 3 ? 3 : left);
+        const int held = m > 1 && byte_of(s) % 4;
+        start[groups.n + 1] = start[groups.n] + (int64_t)m;
+        gram_start[groups.n + 1] = gram_start[groups.n] + (held ? (int64_t)(m * (m + 1) / 2) : 0);
+        groups.longest = m > groups.longest ? m : groups.longest;
+        groups.n++;
+    }
+    if (!s->tame && byte_of(s) < 16) groups.longest--;
+    gram = numbers(s, (ptrdiff_t)gram_start[groups.n]);
+    groups.start = start;
+    groups.gram_start = gram_start;
+    groups.gram = gram;
+    groups.transform = transform;
+    status = dpfast_group_products(&groups, z, dim, gram);
+    DEMAND(status == DPFAST_OK || !s->tame);
+
+    /* Squares of slopes do not vanish, as of what queries may ask for. */
+    clip.row_norm = s->tame ? fmax(positive(s, 4.0), 1e-30) : number(s);
+    clip.norm = s->tame ? (e->weight != NULL ? 16.0 : 1.0) * clip.row_norm : number(s);
+    clip.mass = positive(s, 8.0);
+    clip.gauge = positive(s, 2.0);
+    clip.relative = s->tame ? 1e-12 : number(s);
+    clip.absolute = s->tame ? 20.0 * error : number(s);
+    clip.consistent = flags & 2 && (classes > 1 || loss->id == DPFAST_LOSS_logistic);
+    clip.correlation = s->tame ? (double)byte_of(s) / 255.0 : number(s);
+    if (isnan(clip.absolute) && s->tame) clip.absolute = 0.0;
+    status = group_gradient(p, &groups, &clip, loss, classes, dim, e->w, gradient, &share);
+    DEMAND(status == DPFAST_OK || status == DPFAST_ERR_NONFINITE || !s->tame);
+    if (status == DPFAST_OK && s->tame) {
+        DEMAND(finite_all(classes * dim, gradient) && share >= 0.0);
+        DEMAND(share <= (double)groups.n * (1.0 + 1e-9));
+    }
+    /* One group's gradient is no longer than the clip in the coordinates. */
+    groups.n = groups.n > 1 ? 1 : groups.n;
+    status = group_gradient(p, &groups, &clip, loss, classes, dim, e->w, gradient, &share);
+    if (status == DPFAST_OK && s->tame && isfinite(error)) {
+        double length = 0.0;
+        for (k = 0; k < classes; k++) {
+            for (i = 0; i < dim; i++) {
+                double entry = transform == NULL ? gradient[k * dim + i] : 0.0;
+                ptrdiff_t j;
+                for (j = 0; transform != NULL && j < dim; j++)
+                    entry += gradient[k * dim + j] * transform[j * dim + i];
+                length = hypot(length, entry);
+            }
+        }
+        DEMAND(length <= clip.norm * (1.0 + 1e-9));
+    }
+    p->dense.inverse_norm = p->csr.inverse_norm = before;
+    free(start);
+    free(gram_start);
+    free(transform);
+    free(gram);
+    free(z);
+    free(gradient);
+    free(inverse);
+}
+
 static void fuzz_rows(source *s, problem *p, ptrdiff_t n, ptrdiff_t d)
 {
     double *norms = buffer(n, sizeof *norms), loss_sum = 0.0, peak, excess, pull;
@@ -435,6 +561,7 @@ static void fuzz_rows(source *s, problem *p, ptrdiff_t n, ptrdiff_t d)
         (void)EITHER(p, shifted, &loss, shift, rounding, e.w, e.scratch, e.gradient, &loss_sum,
                      &pull);
         fuzz_epochs(s, p, &loss, &e, n, dim);
+        if (sound == DPFAST_OK) fuzz_groups(s, p, &loss, &e, norms, n, dim, 1);
         classes = size_of(s, 2, 4);
         free(e.gradient);
         free(e.scratch);
@@ -446,6 +573,7 @@ static void fuzz_rows(source *s, problem *p, ptrdiff_t n, ptrdiff_t d)
             if (s->tame || byte_of(s) > 4) e.target[i] = (double)size_of(s, 0, classes - 1);
         status = EITHER(p, multinomial, classes, e.w, e.clip, e.scratch, e.gradient);
         check_gradient(s, &e, classes * dim, status, 0.0);
+        if (sound == DPFAST_OK) fuzz_groups(s, p, &loss, &e, norms, n, dim, classes);
     }
     free(norms);
     free_extras(&e);
