@@ -19,12 +19,16 @@ from dpfast.queries import QuantileSlopes
 from dpfast.shape import ProblemShape
 from dpfast.solvers._groups import SizeLaw
 from dpfast.solvers._shares import Release
-from dpfast.solvers._whitened_rules import sure
+from dpfast.solvers._whitened_rules import SURE, sure
 
 ROUNDS, _SLOPES = 5, "slopes along the constant"
 # Of all rounds together, the share of the budget, in units of mu², with which a mean slope has this
-# noise, but no more than the most; where that leaves more than this part of q (1 - q), none.
-_NOISE, _LEAST, _MOST, _HIDDEN = 0.01, 0.01, 0.1, 0.4
+# noise, but no more than the most.
+_NOISE, _LEAST, _MOST = 0.01, 0.01, 0.1
+# And that with which it has this noise in units of q (1 - q), but no more than so much of what
+# others leave: around an outer quantile few rows tell the weights anything, and the intercept is
+# nearly all that can be learned.
+_OUTER, _MOST_LEFT = 0.2, 0.5
 # How dense residuals are taken to be, in units of half the range of the targets, times q (1 - q);
 # the longest first move, in these units, and how much longer than one the next may be.
 _DENSE, _FIRST, _LONGER = 6.0, 0.25, 2.0
@@ -83,23 +87,25 @@ class QuantileLevel:
         return moved
 
 
-def share(shape: ProblemShape, rows: float) -> float:
-    """Of the budget, in units of mu²; `rows` is ``µ n / √k``.  None for the median, which is even.
+def share(shape: ProblemShape, rows: float, left: float) -> float:
+    """Of the budget, in units of mu², if others leave so much; `rows` is ``µ n / √k``.
+
+    None for the median, which is even, and where no slope stands out of the noise.
 
     Examples
     --------
     >>> from dpfast import Loss, ProblemShape
     >>> shape = ProblemShape(5_000, 3, 1.0, Loss("pinball", 0.9))
-    >>> round(share(shape, 1_000.0), 4), share(shape, 20.0)
-    (0.0405, 0.0)
+    >>> round(share(shape, 1_000.0, 0.7), 4), share(shape, 100.0, 0.7), share(shape, 5.0, 0.7)
+    (0.0405, 0.35, 0.0)
     """
     q = shape.loss.quantile
-    if q is None or q == 0.5 or shape.intercept == 0.0:
+    if q is None or q == 0.5 or shape.intercept == 0.0 or left <= 0.0:
         return 0.0
     unit = math.sqrt(ROUNDS) * shape.loss.lipschitz / rows
-    if unit > _HIDDEN * q * (1.0 - q) * math.sqrt(_MOST):
-        return 0.0
-    return min(_MOST, max(_LEAST, (unit / _NOISE) ** 2))
+    usual = min(_MOST, max(_LEAST, (unit / _NOISE) ** 2))
+    found = max(usual, left * min(_MOST_LEFT, (unit / (_OUTER * q * (1.0 - q))) ** 2))
+    return found if SURE * unit < shape.loss.lipschitz * math.sqrt(found) else 0.0
 
 
 def planned(shape: ProblemShape, share: float, release: Release) -> QuantileLevel:

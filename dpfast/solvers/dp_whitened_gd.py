@@ -275,8 +275,10 @@ def plan(
     )  # fmt: skip
     counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
     for_tails = _target_tails.share(rows) if counts_tails else 0.0
-    level, for_level = _level_planned(shape, ridge, rows, target_rounds, release)
-    left = _left(options, slopes.share + for_ranges + for_tails + for_level)
+    for_others = slopes.share + for_ranges + for_tails
+    left = _left(options, for_others)
+    level, for_level = _level_planned(shape, ridge, rows, target_rounds, left, release)
+    left = _left(options, for_others + for_level)
 
     target_range = slopes.learned.get("target_range")
     settings = Settings(
@@ -344,7 +346,12 @@ def _check_target_rounds(target_rounds: int | str, shape: ProblemShape) -> int:
 
 
 def _level_planned(
-    shape: ProblemShape, ridge: float | None, rows: float, target_rounds: int, release: Release
+    shape: ProblemShape,
+    ridge: float | None,
+    rows: float,
+    target_rounds: int,
+    left: float,
+    release: Release,
 ) -> tuple[QuantileLevel | MeanLevel | None, float]:
     """How the intercept is settled in the end, and the share of the budget that takes.
 
@@ -352,7 +359,7 @@ def _level_planned(
     """
     if target_rounds == 0 or ridge:
         return None, 0.0
-    share = _quantile_level.share(shape, rows)
+    share = _quantile_level.share(shape, rows, left)
     if share > 0.0:
         return _quantile_level.planned(shape, share, release), share
     level = _mean_level.planned(shape, release)
@@ -424,10 +431,10 @@ def _slopes(
     share, learned = 0.0, dict[str, Any]()
     query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if target_rounds > 0:
-        tail = _target_range.tail(shape.loss)
+        tails = _target_range.tails(shape.loss)
         begin, share = first_quantile(shape.loss, u), _target_range.share(rows)
         learned["target_range"] = _target_range.planned(
-            shape, 1.0, target_rounds, share, release, tail, begin
+            shape, 1.0, target_rounds, share, release, tails, begin
         )
     if clips_groups(shape):
         share += _groups.SIZES_SHARE
