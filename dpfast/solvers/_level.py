@@ -25,13 +25,17 @@ from dpfast.queries import QuantileSlopes, ResidualSum
 from dpfast.shape import ProblemShape
 from dpfast.solvers._groups import SizeLaw
 from dpfast.solvers._shares import Release
-from dpfast.solvers._whitened_rules import is_mean, sure
+from dpfast.solvers._whitened_rules import SURE, is_mean, sure
 
 _SLOPES, _RESIDUALS = "slopes along the constant", "sum of residuals"
 ROUNDS = 5
 # Of all rounds together, the share of the budget, in units of mu², with which a mean slope has this
-# noise, but no more than the most; where that leaves more than this part of q (1 - q), none.
-_NOISE, _LEAST, _MOST, _HIDDEN = 0.01, 0.01, 0.1, 0.4
+# noise, but no more than the most.
+_NOISE, _LEAST, _MOST = 0.01, 0.01, 0.1
+# And that with which it has this noise in units of q (1 - q), but no more than so much of what
+# others leave: around an outer quantile few rows tell the weights anything, and the intercept is
+# nearly all that can be learned.
+_OUTER, _MOST_LEFT = 0.2, 0.5
 # How dense residuals are taken to be, in units of half the range of the targets, times q (1 - q);
 # the longest first move, in these units, and how much longer than one the next may be.
 _DENSE, _FIRST, _LONGER = 6.0, 0.25, 2.0
@@ -88,10 +92,13 @@ class Level:
         return moved
 
 
-def planned(shape: ProblemShape, rows: float, release: Release) -> Level | None:
-    """How the intercept is settled; `rows` is ``µ n / √k``.  None if noise hides what there is."""
+def planned(shape: ProblemShape, rows: float, left: float, release: Release) -> Level | None:
+    """How the intercept is settled; `rows` is ``µ n / √k``.  None if noise hides what there is.
+
+    Others leave this share of the budget.
+    """
     n = float(shape.n_samples)
-    share = quantile_share(shape, rows)
+    share = quantile_share(shape, rows, left)
     if share > 0.0:
         slopes = release(share / ROUNDS, QuantileSlopes(shape), _SLOPES)
         return Level(slopes, ROUNDS, n * (1.0 if shape.several_rows else shape.max_weight), share)
@@ -101,23 +108,25 @@ def planned(shape: ProblemShape, rows: float, release: Release) -> Level | None:
     return Level(residuals, 1, n, _FOR_MEAN) if residuals.stddev <= _BEYOND * n else None
 
 
-def quantile_share(shape: ProblemShape, rows: float) -> float:
-    """Of the budget, in units of mu²; `rows` is ``µ n / √k``.  None for the median, which is even.
+def quantile_share(shape: ProblemShape, rows: float, left: float) -> float:
+    """Of the budget, in units of mu², if others leave so much; `rows` is ``µ n / √k``.
+
+    None for the median, which is even, and where no slope stands out of the noise.
 
     Examples
     --------
     >>> from dpfast import Loss, ProblemShape
     >>> shape = ProblemShape(5_000, 3, 1.0, Loss("pinball", 0.9))
-    >>> round(quantile_share(shape, 1_000.0), 4), quantile_share(shape, 20.0)
-    (0.0405, 0.0)
+    >>> [round(quantile_share(shape, rows, 0.7), 4) for rows in (1_000.0, 100.0, 5.0)]
+    [0.0405, 0.35, 0.0]
     """
     q = shape.loss.quantile
-    if q is None or q == 0.5 or shape.intercept == 0.0:
+    if q is None or q == 0.5 or shape.intercept == 0.0 or left <= 0.0:
         return 0.0
     unit = math.sqrt(ROUNDS) * shape.loss.lipschitz / rows
-    if unit > _HIDDEN * q * (1.0 - q) * math.sqrt(_MOST):
-        return 0.0
-    return min(_MOST, max(_LEAST, (unit / _NOISE) ** 2))
+    usual = min(_MOST, max(_LEAST, (unit / _NOISE) ** 2))
+    found = max(usual, left * min(_MOST_LEFT, (unit / (_OUTER * q * (1.0 - q))) ** 2))
+    return found if SURE * unit < shape.loss.lipschitz * math.sqrt(found) else 0.0
 
 
 @dataclass

@@ -143,10 +143,12 @@ def rows_told(counts: Matrix, rows: Vector) -> tuple[Vector, Vector]:
     return rows, 1.0 / (1.0 + np.square(_NOT_NORMAL * rows))
 
 
-def ends(shares: Matrix, counts: Matrix, tail: Vector | float = 0.0) -> tuple[Vector, Vector]:
+def ends(
+    shares: Matrix, counts: Matrix, tails: tuple[Vector | float, Vector | float] = (0.0, 0.0)
+) -> tuple[Vector, Vector]:
     """Ends, in bins, that hold nearly all that is likely and what was seen, with room."""
     first, last = place(shares, _LEFT_OUT), place(shares, 1.0 - _LEFT_OUT)
-    seen_first, seen_last = seen(counts, tail)
+    seen_first, seen_last = seen(counts, tails)
     first, last = np.minimum(first, seen_first), np.maximum(last, seen_last)
     room = np.maximum(1.0, _ROOM * (last - first))
     return first - room, last + room
@@ -161,13 +163,18 @@ def place(shares: Matrix, below: float) -> Vector:
     return found
 
 
-def seen(counts: Matrix, tail: Vector | float = 0.0) -> tuple[Vector, Vector]:
-    """Ends beyond which counts together do not stand out of the noise, or are only a `tail`.
+def seen(
+    counts: Matrix, tails: tuple[Vector | float, Vector | float] = (0.0, 0.0)
+) -> tuple[Vector, Vector]:
+    """Ends beyond which counts together do not stand out of the noise, or are only low, high tails.
 
     An empty range where nothing stands out.
     """
-    level = np.maximum(SEEN * np.sqrt(np.arange(1.0, counts.shape[1] + 1.0)), tail)
-    below, above = (np.cumsum(part, axis=1) > level for part in (counts, counts[:, ::-1]))
+    level = SEEN * np.sqrt(np.arange(1.0, counts.shape[1] + 1.0))
+    below, above = (
+        np.cumsum(part, axis=1) > np.maximum(level, tail)
+        for part, tail in zip((counts, counts[:, ::-1]), tails, strict=True)
+    )
     first, last = np.argmax(below, axis=1), counts.shape[1] - np.argmax(above, axis=1)
     out = below.any(axis=1) & above.any(axis=1) & (first < last)
     return np.where(out, first, math.inf), np.where(out, last, -math.inf)

@@ -35,9 +35,9 @@ ROUNDS, PURE_ROUNDS, _BINS = 5, 3, 33
 _WIDTHS = 14
 # Beforehand targets are in two places far from each other with this probability.
 _PAIRS = 0.01
-# Tails that a range need not hold: of kinks, which look at one place of the law, and of residuals,
-# whose tails have a part in the mean.
-_TAIL, _TAIL_OF_RESIDUALS = 0.15, 0.05
+# Tails that a range need not hold: of kinks, which look at one place of the law, but no more than
+# this part of what is beyond that place, and of residuals, whose tails have a part in the mean.
+_TAIL, _BEYOND, _TAIL_OF_RESIDUALS = 0.15, 0.5, 0.05
 # That the declared bounds are right: how likely that is before any counts, which laws it stands
 # for, by the least of their deviations, and the deviation of their centers, in units of all bins;
 # until all rows in units of a count's noise tell better.
@@ -68,9 +68,12 @@ def share(rows: float) -> float:
     return max(_LEAST, min(asked, 1.0 - (_HOPELESS / rows) ** 2))
 
 
-def tail(loss: Loss) -> float:
-    """Share of the targets, on either side, that the range they are in units of need not hold."""
-    return _TAIL_OF_RESIDUALS if loss.even else _TAIL
+def tails(loss: Loss) -> tuple[float, float]:
+    """Shares of the targets, low and high, that the range they are in units of need not hold."""
+    if loss.even:
+        return _TAIL_OF_RESIDUALS, _TAIL_OF_RESIDUALS
+    q = loss.quantile or 0.5
+    return min(_TAIL, _BEYOND * q), min(_TAIL, _BEYOND * (1.0 - q))
 
 
 def pure_share(rows: float) -> float:
@@ -105,7 +108,7 @@ class TargetRange:
     rows: float  # how many there are, by their weights at most
     # Whether a constant can take up the center of a range; otherwise ranges are around zero.
     centered: bool
-    tail: float = 0.0  # rows on either side that a range need not hold
+    tails: tuple[float, float] = (0.0, 0.0)  # low and high rows that a range need not hold
     quantile: float | None = None  # of the targets, where a descent begins; None: at their mean
     widening: float = 1.0  # by how much a range that a pure budget tells is widened
 
@@ -126,19 +129,19 @@ def planned(
     rounds: int,
     share: float,
     release: Release | Callable[..., Laplace],
-    tail: float = 0.0,
+    tails: tuple[float, float] = (0.0, 0.0),
     quantile: float | None = None,
     norm: Literal["l2", "l1"] = "l2",
 ) -> TargetRange:
     """Settle the accesses; `release` calibrates one from its share of the budget.
 
-    With a `tail`, the range need not hold this share of the rows on either side.
+    The range need not hold these `tails`, shares of the rows.
     """
     histogram = release(share / rounds, TargetHistogram(shape, _BINS, norm), _RANGE)
     # A group of rows counts one, whatever the weights of its rows.
     rows = shape.n_samples * (1.0 if shape.several_rows else shape.max_weight)
-    centered = shape.intercept != 0.0
-    return TargetRange(histogram, bound, rounds, rows, centered, tail * rows, quantile)
+    centered, left_out = shape.intercept != 0.0, (tails[0] * rows, tails[1] * rows)
+    return TargetRange(histogram, bound, rounds, rows, centered, left_out, quantile)
 
 
 def planned_of_pure(
@@ -169,7 +172,7 @@ def planned_of_pure(
     # In units of the noise of a count that has all of the budget.
     rows = epsilon * shape.n_samples / (math.sqrt(2.0) * records_apart(relation))
     release = pure_releases(epsilon, relation)
-    found = planned(shape, 1.0, rounds, pure_share(rows), release, tail(shape.loss), norm="l1")
+    found = planned(shape, 1.0, rounds, pure_share(rows), release, tails(shape.loss), norm="l1")
     if shape.loss.even:
         found = replace(found, widening=max(1.0, (rows / _WIDER_FROM) ** 0.25))
     spent = ACCOUNTANTS["pure"].spent(found.histogram.events(rounds), budget)
@@ -191,7 +194,7 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
         apart = _start(shares, counts, rows, target.quantile) / _BINS - 0.5
         start = 0.5 * (low + high) + trust * (high - low) * apart
         if not right and high - low > _NARROWEST * target.bound:
-            first, last = ends(shares, counts, target.tail * row)
+            first, last = ends(shares, counts, (target.tails[0] * row, target.tails[1] * row))
             if not target.centered:
                 first = np.minimum(first, _BINS - last)
                 last = _BINS - first

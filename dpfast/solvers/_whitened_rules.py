@@ -38,8 +38,8 @@ _AVERAGE, _LESS_AVERAGE = 0.75, 0.5
 _LEARNED = 10.0
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
-# A number of fewer deviations of its noise is no reason to move.
-_SURE = 2.0
+#: A number of fewer deviations of its noise is no reason to move.
+SURE = 2.0
 
 
 def rows_per_weight(
@@ -178,7 +178,7 @@ def first_quantile(loss: Loss, u: float) -> float | None:
 
 def sure(value: float, noise: float) -> float:
     """Which part of a number is a reason to move, if noise has this deviation: none up to two."""
-    return 1.0 - min(1.0, (_SURE * noise / value) ** 2) if value else 0.0
+    return 1.0 - min(1.0, (SURE * noise / value) ** 2) if value else 0.0
 
 
 def clips_groups(shape: ProblemShape) -> bool:

@@ -269,10 +269,13 @@ def plan(
     )  # fmt: skip
     counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
     for_tails = _target_tails.share(rows) if counts_tails else 0.0
+    for_others = slopes.share + for_ranges + for_tails
+    level, left = None, _left(options, for_others)
     # A ridge has a part in where the intercept belongs.
-    level = _level.planned(shape, rows, release) if target_rounds > 0 and not ridge else None
-    for_level = 0.0 if level is None else level.share
-    left = _left(options, slopes.share + for_ranges + for_tails + for_level)
+    if target_rounds > 0 and not ridge:
+        level = _level.planned(shape, rows, left, release)
+    if level is not None:
+        left = _left(options, for_others + level.share)
 
     target_range = slopes.learned.get("target_range")
     settings = Settings(
@@ -406,10 +409,10 @@ def _slopes(
     share, learned = 0.0, dict[str, Any]()
     query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if target_rounds > 0:
-        tail = _target_range.tail(shape.loss)
+        tails = _target_range.tails(shape.loss)
         begin, share = first_quantile(shape.loss, u), _target_range.share(rows)
         learned["target_range"] = _target_range.planned(
-            shape, 1.0, target_rounds, share, release, tail, begin
+            shape, 1.0, target_rounds, share, release, tails, begin
         )
     if clips_groups(shape):
         share += _groups.SIZES_SHARE

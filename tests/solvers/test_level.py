@@ -32,13 +32,28 @@ def test_as_many_targets_lie_below_as_were_asked_for(quantile, people):
 def test_the_median_and_hopeless_fits_pay_nothing():
     for quantile, n, given in (
         (0.5, 9000, {}),
-        (0.9, 50, {}),
+        (0.9, 20, {}),
         (0.9, 9000, {"intercept": 0.0}),
         (0.9, 9000, {"alpha": 0.1}),
     ):
         shape = dpfast.ProblemShape(n, 4, 1.0, Loss("pinball", quantile), **given)
         plan = dpfast.plan(shape, "dp-whitened-gd", dpfast.Budget(1.0, 1e-6))
         assert plan.settings.level is None
+
+
+@pytest.mark.parametrize("quantile, epsilon", [(0.99, 0.5), (0.97, 0.2)])
+def test_outer_quantiles_of_few_rows_are_hardly_worse_than_a_constant(quantile, epsilon):
+    # A hundredth of the rows tell the weights little, and the intercept needs more of the budget.
+    X, y = skewed(6000)
+    settings = {"data_norm": 5.0, "target_bounds": (0.0, 50.0)}
+    above = y - np.quantile(y, quantile)
+    constant = np.mean(np.maximum(quantile * above, (quantile - 1.0) * above))
+    lost = []
+    for seed in range(4):
+        model = QuantileRegressor(epsilon, 1e-6, quantile=quantile, random_state=seed, **settings)
+        above = y - model.fit(X, y).predict(X)
+        lost.append(np.mean(np.maximum(quantile * above, (quantile - 1.0) * above)))
+    assert np.mean(lost) < 1.2 * constant
 
 
 def test_a_ridge_draws_the_intercept_to_zero_too():

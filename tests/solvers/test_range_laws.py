@@ -81,7 +81,8 @@ def test_what_stands_out():
     assert seen(counts) == (5, 9)
     counts[0, 12:] = 10.0
     assert seen(counts) == (5, 16)
-    assert seen(counts, 50.0) == (5, 9)  # forty rows are a tail
+    assert seen(counts, (0.0, 50.0)) == (5, 9)  # forty rows are a high tail
+    assert seen(counts, (50.0, 0.0)) == (5, 16)
 
 
 def test_counts_add_up_until_a_range_is_narrower():
