@@ -177,7 +177,7 @@ class Coordinates:
         `W` stretches the noise in an effect, and noise piles up where few rows have the category,
         since slopes hardly depend on its weight there.  What shrinking takes from a margin at the
         column's center is added to the constant, so that typical rows keep their margins.  `noise`
-        is the deviation in a coordinate, by the share of the usual curvature that there is along it.
+        is the deviation in a coordinate, by the share of the usual curvature along it.
         """
         w: Matrix = self.transform @ v
         columns, d = self.columns, len(self.columns.center)
