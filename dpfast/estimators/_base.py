@@ -465,20 +465,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         budget = Budget(self.epsilon, self.delta)
         _check_switch("strict", self.strict)
-        y, fit_params = self._by_exposure(X, y, fit_params)
-        if is_dask(X, y):
-            X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
-        stored: NDArray[Any] | None = None
-        problem: RowSums
-        if isinstance(X, Executor):
-            targets, notes = self._resolve_targets(None)
-            problem = self._over_blocks(X, y, fit_params, targets[-1])
-        else:
-            counted = self._row_weights(fit_params)
-            rows, labels = self._validated(X, y, labels=self._takes_labels)
-            stored = self._checked_y(labels)
-            targets, notes = self._resolve_targets(stored)
-            problem = self._in_memory(rows, stored, targets[-1], counted)
+        problem, stored, targets, notes = self._posed(X, y, fit_params)
         if alone:
             shape = problem.shape
             check_promise(budget, shape.n_samples, shape.unit)
@@ -524,6 +511,25 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             for text in dict.fromkeys(text for outcome in outcomes for text in outcome.said):
                 warn(text, QuestionableSettingWarning)
         return self
+
+    def _posed(
+        self, X: Any, y: ArrayLike | None, fit_params: Mapping[str, Any]
+    ) -> tuple[RowSums, NDArray[Any] | None, tuple[Targets, ...], tuple[str, ...]]:
+        """The problem, its targets if they are in memory, those of each fit, notes for the report.
+
+        The problem is that of the last fit.
+        """
+        y, fit_params = self._by_exposure(X, y, fit_params)
+        if is_dask(X, y):
+            X, y, fit_params = self._from_dask(X, y, fit_params), None, {}
+        if isinstance(X, Executor):
+            targets, notes = self._resolve_targets(None)
+            return self._over_blocks(X, y, fit_params, targets[-1]), None, targets, notes
+        counted = self._row_weights(fit_params)
+        rows, labels = self._validated(X, y, labels=self._takes_labels)
+        stored = self._checked_y(labels)
+        targets, notes = self._resolve_targets(stored)
+        return self._in_memory(rows, stored, targets[-1], counted), stored, targets, notes
 
     def _model(
         self, plan: Plan[Any], outcomes: Sequence[Outcome], targets: Targets

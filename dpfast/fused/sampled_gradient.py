@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._typing import Vector
-from dpfast._validation import check_integer
+from dpfast._validation import check_choice, check_integer
 from dpfast.mechanisms import Access, Gaussian, Laplace, check_size
 from dpfast.privacy import Budget, Event, SubsampledGaussianEvent, SubsampledLaplaceEvent
 from dpfast.queries import ClippedGradient
@@ -19,51 +19,70 @@ from dpfast.sums import RowAccess
 
 
 class SampledGradient(Access[Vector]):
-    """The sum of clipped gradients over a uniform sample of so many rows, plus noise.
+    """The sum of clipped gradients over a uniform sample of `batch` rows, plus noise.
 
     The sample is drawn afresh for every answer, without replacement, and kept secret.  The
-    mechanism is calibrated to the query, whose sum is over one sample.
+    mechanism is calibrated to :class:`~dpfast.queries.ClippedGradient` over one sample of that
+    size.
 
     Privacy, for a replaced row: an ε₀-DP release of the sample is
-    ``ln(1 + (m/n)(e^{ε₀} - 1))``-DP for the data (Balle, Barthe & Gaboardi 2018, Theorem 9);
+    ``ln(1 + (batch/n)(e^{ε₀} - 1))``-DP for the data (Balle, Barthe & Gaboardi 2018, Theorem 9);
     Gaussian noise is priced by the ledger's accountant.  With neighbors that differ in a row's
     *presence*, a sample of fixed size has no such guarantee here, and is refused.  The sample does
     not depend on the rows, nor on anything that was released.
 
     Parameters
     ----------
-    query : ClippedGradient
-        Of `n_rows` m: in l2 for Gaussian noise, in l1 for Laplace noise.
+    shape : ProblemShape
+    batch : int
+        Rows in a sample.
     price : float
-        Of a release of the sample: μ for Gaussian noise, ε₀ for Laplace noise.
+        Of a release of the sample: ε₀ for Laplace noise, μ for Gaussian noise.
+    noise : {"gaussian", "laplace"}
     neighboring_relation : {"replace_one"}
+    clip_norm, data_l1_norm : float or None, default=None
+        As for :class:`~dpfast.queries.ClippedGradient`.
     where : str, default=""
         The place in the algorithm, for the ledger.
     """
 
     def __init__(
-        self, query: ClippedGradient, price: float, neighboring_relation: str, where: str = ""
+        self,
+        shape: ProblemShape,
+        batch: int,
+        price: float,
+        *,
+        noise: str,
+        neighboring_relation: str,
+        clip_norm: float | None = None,
+        data_l1_norm: float | None = None,
+        where: str = "",
     ) -> None:
-        check_sample(query.shape, query.n_rows, neighboring_relation)
-        self._sum, self.where = query, where
+        check_choice("noise", noise, ("gaussian", "laplace"))
+        check_sample(shape, batch, neighboring_relation)
+        norm: Literal["l1", "l2"] = "l1" if noise == "laplace" else "l2"
+        self._sum = ClippedGradient(
+            shape, clip_norm, norm=norm, data_l1_norm=data_l1_norm, n_rows=batch
+        )
         settings: dict[str, Any] = {
-            "dimension": query.dimension,
-            "batch": query.n_rows,
-            "n_samples": query.shape.n_samples,
+            "dimension": self._sum.dimension,
+            "batch": batch,
+            "n_samples": shape.n_samples,
             "sampling": "fixed-size",
             "neighboring_relation": neighboring_relation,
             "where": where,
         }
         self._mechanism: Gaussian | Laplace
         self._event: Event
-        if query.norm == "l1":
-            laplace = Laplace.calibrate(Budget(price), query, neighboring_relation)
+        if noise == "laplace":
+            laplace = Laplace.calibrate(Budget(price), self._sum, neighboring_relation)
             self._mechanism, settings["scale"] = laplace, laplace.scale
             event: Any = SubsampledLaplaceEvent
         else:
-            gaussian = Gaussian.calibrate(Budget(mu=price), query, neighboring_relation)
+            gaussian = Gaussian.calibrate(Budget(mu=price), self._sum, neighboring_relation)
             self._mechanism, settings["stddev"] = gaussian, gaussian.stddev
             event = SubsampledGaussianEvent
+        self.where = where
         self._event = event(sensitivity=self._mechanism.charged_sensitivity, **settings)
 
     def events(self, count: int = 1) -> tuple[Event, ...]:

@@ -11,6 +11,7 @@ from dpfast._typing import Vector
 from dpfast._validation import check_integer
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
+from dpfast.queries.gradient import within_norm
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess
 
@@ -53,12 +54,7 @@ class BatchSum(Query):
         self.largest_argument = shape.largest_weights
         self.batch = check_integer("batch", batch, low=1, high=shape.n_samples)
         natural = shape.loss.lipschitz * shape.row_norm * (2.0 if differences else 1.0)
-        self.longest = min(clip_norm, natural)
-        if not math.isfinite(self.longest):
-            raise ValueError(
-                f"clip_norm must be given for the loss {shape.loss.name!r}, whose slope has no "
-                f"bound; got {clip_norm}."
-            )
+        self.longest = within_norm(clip_norm, natural, shape)
         #: What the kernel clips to; infinite if no row is longer anyway.
         self.clip_norm = clip_norm if clip_norm < natural else math.inf
         #: Rows that a batch never exceeds.

@@ -15,6 +15,17 @@ from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
 
 
+def within_norm(clip_norm: float | None, natural: float, shape: ProblemShape) -> float:
+    """The smaller bound of a row's gradient, of the one asked for and the one the loss has."""
+    within = natural if clip_norm is None else min(clip_norm, natural)
+    if not math.isfinite(within):
+        raise ValueError(
+            f"clip_norm must be given for the loss {shape.loss.name!r}, whose slope has no bound; "
+            f"got {clip_norm}."
+        )
+    return within
+
+
 class ClippedGradient(Query):
     """``Σ_i c_i clip(ℓ'_i x̃_i)`` over the rows at the weights w, the argument, without the ridge.
 
@@ -63,12 +74,7 @@ class ClippedGradient(Query):
         self.dimension = shape.dim
         self.largest_argument = shape.largest_weights
         natural = shape.loss.lipschitz * shape.row_norm
-        within = natural if clip_norm is None else min(clip_norm, natural)
-        if not math.isfinite(within):
-            raise ValueError(
-                f"clip_norm must be given for the loss {shape.loss.name!r}, whose slope has no "
-                f"bound; got {clip_norm}."
-            )
+        within = within_norm(clip_norm, natural, shape)
         #: What the kernels clip to, and in the norm of which order; infinite if no row is longer.
         self.clip_norm = within if within < natural else math.inf
         self.clip_order: Literal[1, 2] = 2

@@ -176,13 +176,8 @@ class Coordinates:
 
         `W` stretches the noise in an effect, and noise piles up where few rows have the category,
         since slopes hardly depend on its weight there.  What shrinking takes from a margin at the
-        column's center is added to the constant, so that typical rows keep their margins.
-
-        Parameters
-        ----------
-        v : ndarray of shape (dim,) or (dim, classes)
-        noise : callable
-            Deviation in a coordinate, of the share of the usual curvature that there is along it.
+        column's center is added to the constant, so that typical rows keep their margins.  `noise`
+        is the deviation in a coordinate, by the share of the usual curvature along it.
         """
         w: Matrix = self.transform @ v
         columns, d = self.columns, len(self.columns.center)
@@ -319,29 +314,18 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         zeros = moves & _mostly_zero(scale * below, offset)
         center = centers.add(offset + scale * mean, known)
         low, high = _variance_bounds(size, mean, apart, scale, height)
-        guess = low ** (1.0 - tail) * high**tail
         # Where entries are, on average, no farther from the center than their range tells.
         near = ranged & (scale * (size - _FARTHER * apart) < deviations / math.sqrt(_NORMAL))
+        narrow = None
         if mechanism is moments[0]:
-            narrow = np.minimum(high, np.square(_WIDER * deviations))
-            guess = np.where(near, narrow, high)
-            low = np.where(near, np.minimum(low, narrow), low)
             center = centers.add(offset, np.where(near, _OFF * deviations, math.inf))
-        spiky = np.zeros(d, dtype=bool)
-        if measured is not None:
-            variance, doubt = measured
-            # Noise may bring what was measured of a constant column below zero.
-            most = np.maximum(variance, 0.0) + _BELIEF_IN_SQUARES * doubt
-            guess = np.clip(guess, variance, most)
-            spiky = variance - doubt > _SPIKY * low
-        if mechanism is not moments[0]:  # no room for spikes
-            found = low if measured is None else np.maximum(low, measured[0])
-            guess = np.where(near, np.minimum(guess, found / _SQUARE), guess)
+            narrow = np.minimum(high, np.square(_WIDER * deviations))
+        variance, spiky = _variances(low, high, tail, near, narrow, measured)
         lowest = np.where(counted, 0.0, -height)
         center = np.where(categories, np.clip(center, lowest, height), center)
         doubt = centers.deviation() / spread
         share, rare = _rareness(center, doubt, binary, height, shape.dim)
-        scale = np.where(categories, spread * np.sqrt(rare), np.sqrt(np.clip(guess, low, high)))
+        scale = np.where(categories, spread * np.sqrt(rare), np.sqrt(variance))
     taken = np.zeros(d, dtype=bool)
     if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
         taken = ~categories & ~moves & (np.abs(center) < _CERTAIN * centers.deviation())
@@ -378,6 +362,37 @@ def _variance_bounds(
     high = np.maximum(size, _UNSEEN * noise) * scale * height
     low = scale**2 * (_NORMAL * np.maximum(size**2 - mean**2, 0.0) + 0.25 * mean**2 + noise**2)
     return np.minimum(low, high), np.maximum(low, high)
+
+
+def _variances(
+    low: Vector,
+    high: Vector,
+    tail: float,
+    near: NDArray[np.bool_],
+    narrow: Vector | None,
+    measured: tuple[Vector, Vector] | None,
+) -> tuple[Vector, NDArray[np.bool_]]:
+    """What variances are taken to be between their bounds, and which columns have spikes.
+
+    `near` are columns of a range that is known, which tells the first round how `narrow` they are;
+    squares that were `measured` come with the deviations of their noise.
+    """
+    spiky = np.zeros(len(low), dtype=bool)
+    if narrow is None:
+        guess = low ** (1.0 - tail) * high**tail
+    else:
+        guess = np.where(near, narrow, high)
+        low = np.where(near, np.minimum(low, narrow), low)
+    if measured is not None:
+        variance, doubt = measured
+        # Noise may bring what was measured of a constant column below zero.
+        most = np.maximum(variance, 0.0) + _BELIEF_IN_SQUARES * doubt
+        guess = np.clip(guess, variance, most)
+        spiky = variance - doubt > _SPIKY * low
+    if narrow is None:  # no room for spikes
+        found = low if measured is None else np.maximum(low, measured[0])
+        guess = np.where(near, np.minimum(guess, found / _SQUARE), guess)
+    return np.clip(guess, low, high), spiky
 
 
 def _rareness(

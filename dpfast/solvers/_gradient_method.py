@@ -260,12 +260,8 @@ def plan(
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Step along one noisy gradient after the other, or be told where that ends.
 
-    Returns
-    -------
-    Outcome
-        Its history holds, for every iteration, the norm of the noisy gradient (with the ridge),
-        the step size and, if asked for, the iterate; it is empty if only the last iterate is
-        released.
+    The history holds, for every iteration, the norm of the noisy gradient (with the ridge), the
+    step size and, if asked for, the iterate; it is empty if only the last iterate is released.
     """
     settings, alpha = plan.settings, plan.shape.alpha or 0.0
     if settings.analysis == "last-iterate":

@@ -15,6 +15,7 @@ from dpfast.privacy import SAMPLINGS, Budget, affordable, records_apart, relatio
 from dpfast.privacy.calibration import budget_mu
 from dpfast.privacy.sampled_noise import check_priced, noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum
+from dpfast.queries.gradient import within_norm
 from dpfast.shape import ProblemShape
 
 SCHEDULES: Mapping[str, Callable[[Vector], Vector]] = {
@@ -61,15 +62,9 @@ def natural_norm(shape: ProblemShape) -> float:
 
 def settle_clip_norm(clip_norm: float | None, shape: ProblemShape) -> float:
     """The bound of a row's gradient before its weight: what is asked for, or the loss's own."""
-    natural = natural_norm(shape)
-    if clip_norm is None:
-        if not math.isfinite(natural):
-            raise ValueError(
-                f"clip_norm must be given for the loss {shape.loss.name!r}, whose slope has no "
-                "bound; got None."
-            )
-        return natural
-    return min(check_real("clip_norm", clip_norm, low=1e-100, high=1e100), natural)
+    if clip_norm is not None:
+        clip_norm = check_real("clip_norm", clip_norm, low=1e-100, high=1e100)
+    return within_norm(clip_norm, natural_norm(shape), shape)
 
 
 def balanced_time(

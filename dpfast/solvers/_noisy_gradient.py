@@ -31,6 +31,8 @@ class NoisyGradient:
     query: ClippedGradient
     neighboring_relation: str
     noise: str
+    clip_norm: float | None = None  # as given
+    data_l1_norm: float | None = None
     batch: int | None = None  # rows in a sample; None: all rows
 
     @classmethod
@@ -59,7 +61,7 @@ class NoisyGradient:
             n_rows=batch,
         )
         batch = None if batch == shape.n_samples else batch
-        return cls(query, neighboring_relation, noise, batch)
+        return cls(query, neighboring_relation, noise, clip_norm, data_l1_norm, batch)
 
     @property
     def shape(self) -> ProblemShape:
@@ -87,7 +89,16 @@ class NoisyGradient:
         """The access of which one answer costs this ε, or μ, on the sample if there is one."""
         relation = self.neighboring_relation
         if self.batch is not None:
-            return SampledGradient(self.query, price, relation, where=_WHERE)
+            return SampledGradient(
+                self.shape,
+                self.batch,
+                price,
+                noise=self.noise,
+                neighboring_relation=relation,
+                clip_norm=self.clip_norm,
+                data_l1_norm=self.data_l1_norm,
+                where=_WHERE,
+            )
         if self.noise == "laplace":
             return Laplace.calibrate(Budget(price), self.query, relation, where=_WHERE)
         return Gaussian.calibrate(Budget(mu=price), self.query, relation, where=_WHERE)

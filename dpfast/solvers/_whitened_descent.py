@@ -117,29 +117,15 @@ def descend(
     spread: Spread | Place | None = None,
     start: Matrix | None = None,
 ) -> tuple[Matrix, Vector, float]:
-    """Noisy gradient descent in the coordinates.
+    """Noisy gradient descent in the coordinates, from `start` or else from a constant prediction.
 
     With ``settings.classes``, weights are a matrix of as many columns, one a class; adding the same
-    vector to all of them changes no loss, so what their noise has in common is taken out.
+    vector to all of them changes no loss, so what their noise has in common is taken out.  `spread`
+    is what was released of the targets: of a `Place`, everything is in units of half its width, and
+    so is the loss: thresholds and rounded-off kinks are as wide there as declared for [-1, 1].
 
-    Parameters
-    ----------
-    settings, shape, curator, coordinates
-    spread : Spread, Place or None, default=None
-        Of the targets, released before: for a loss with a log link, or for one of other numbers.
-        Where these are, everything is in units of half the width of their range, and so is the
-        loss: thresholds and rounded-off kinks are as wide there as they were declared for [-1, 1].
-    start : ndarray of shape (dim,) or (dim, classes), default=None
-        Where the descent begins, in the coordinates; None: at a constant prediction.
-
-    Returns
-    -------
-    v : ndarray of shape (dim,) or (dim, classes)
-        Weights in the coordinates, for a `Place` in units of its half width.
-    norms : ndarray of shape (iterations,)
-        Of the noisy mean gradients in the coordinates.
-    change : float
-        By which factor steps, and what noise did to the weights, were larger than planned.
+    Returns the weights in the coordinates, the norms of the noisy mean gradients, and by which
+    factor steps, and what noise did to the weights, were larger than planned.
     """
     units, averaged = _Units.of(spread, settings, shape), first_averaged(settings)
     # Not where the log link rests on the steps.

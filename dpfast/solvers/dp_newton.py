@@ -379,13 +379,10 @@ def _mechanisms(
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Learn coordinates, take Newton steps, and work out the covariance.
 
-    Returns
-    -------
-    Outcome
-        Its history has the `covariance` of the weights, what of it would be left without noise,
-        `sampling`, and for each weight why its variance is `refused`: 0 if it is not, 1 where
-        directions hide in the noise, 2 where margins move too far, 3 for the rest where more than
-        three quarters are refused.
+    The history has the `covariance` of the weights, what of it would be left without noise,
+    `sampling`, and for each weight why its variance is `refused`: 0 if it is not, 1 where
+    directions hide in the noise, 2 where margins move too far, 3 for the rest where more than three
+    quarters are refused.
     """
     settings, shape, asked = plan.settings, plan.shape, plan.settings.mechanisms
     part = 1.0

@@ -548,10 +548,7 @@ def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Learn coordinates, descend in them, and map the average of the late iterates back.
 
-    Returns
-    -------
-    Outcome
-        Its history has the norms of the noisy gradients in the learned coordinates.
+    The history has the norms of the noisy gradients in the learned coordinates.
     """
     plan = with_sizes(plan, curator)
     settings, shape, link = plan.settings, plan.shape, plan.settings.link

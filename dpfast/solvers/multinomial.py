@@ -277,11 +277,8 @@ def is_multinomial(plan: Plan[Any]) -> bool:
 def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Learn coordinates and descend in them, all classes at once, which are the problem's labels.
 
-    Returns
-    -------
-    Outcome
-        Its weights have the shape (K, dim), and their rows add up to zero; its history has the
-        norms of the noisy gradients in the learned coordinates.
+    The weights have the shape (K, dim), and their rows add up to zero; the history has the norms of
+    the noisy gradients in the learned coordinates.
     """
     plan = dp_whitened_gd.with_sizes(plan, curator)
     settings, shape = plan.settings, plan.shape

@@ -172,14 +172,7 @@ def plan(
     check_choice("risk", risk, lowy2021.RISKS)
     if w_radius is not None:
         w_radius = check_real("w_radius", w_radius, low=0.0, low_open=True)
-    noise = _choose_noise(noise, shape.dim, budget, accountant)
-    if calibration != "analytic" and noise != "gaussian" and budget.kind != "pure":
-        if accountant not in _NOISES["gaussian"]:
-            raise ValueError(
-                f"calibration must be 'analytic' with accountant={accountant!r}; "
-                f"got {calibration!r}."
-            )
-        noise = "gaussian"
+    noise = _choose_noise(noise, shape.dim, budget, accountant, calibration)
     target_range, whole = None, budget
     of_rows = isinstance(shape, ProblemShape) and objective == "erm"
     if of_rows and mode == "certificate" and w_radius is None:
@@ -204,13 +197,10 @@ def plan(
                 "optimizer must be 'auto' with mode='iterate', which is gradient descent; "
                 f"got {optimizer!r}."
             )
-        if tolerance is not None:
-            raise ValueError(f"tolerance must be None with mode='iterate'; got {tolerance!r}.")
+        _refuse_given(mode, tolerance=tolerance)
         chosen = _settle_iterate(task, alpha, iterations, step, w0, calibration == "paper")
     else:
-        for name, value in (("iterations", iterations), ("step", step), ("w0", w0)):
-            if value is not None:
-                raise ValueError(f"{name} must be None with mode='certificate'; got {value!r}.")
+        _refuse_given(mode, iterations=iterations, step=step, w0=w0)
         chosen = _settle_certificate(
             task, alpha, tolerance, optimizer, optimizer_options, target_range is not None
         )
@@ -246,6 +236,13 @@ def plan(
         },
         objective=goal if task.given else None,
     )
+
+
+def _refuse_given(mode: str, **options: Any) -> None:
+    """Refuse options of the other mode."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name} must be None with mode={mode!r}; got {value!r}.")
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
@@ -445,8 +442,23 @@ def _gaussian_factor(budget: Budget, accountant: str, calibration: str) -> float
     return stddev
 
 
-def _choose_noise(noise: str, dim: int, budget: Budget, accountant: str) -> str:
-    """The noise that was asked for if the accountant prices it, or the quieter of those it does."""
+def _choose_noise(noise: str, dim: int, budget: Budget, accountant: str, calibration: str) -> str:
+    """The noise that was asked for if the accountant prices it, or the quieter of those it does.
+
+    Formulas but the exact one are for Gaussian noise.
+    """
+    chosen = _priced_noise(noise, dim, budget, accountant)
+    if calibration == "analytic" or budget.kind == "pure":
+        return chosen
+    if chosen != "gaussian" and accountant not in _NOISES["gaussian"]:
+        raise ValueError(
+            f"calibration must be 'analytic' with accountant={accountant!r}; got {calibration!r}."
+        )
+    return "gaussian"
+
+
+def _priced_noise(noise: str, dim: int, budget: Budget, accountant: str) -> str:
+    """The same for the exact formula."""
     priced = [name for name in _NOISES if accountant in _NOISES[name]]
     if noise != "auto":
         if noise not in priced and accountant in ("pure", "gdp", "zcdp"):

@@ -158,11 +158,8 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     A Kalman filter: a gradient tells where the minimum is by how the loss bends where rows are
     white and normal.  A prior that the first gradients contradict is left for a descent.
 
-    Returns
-    -------
-    Outcome
-        Its history has the factor by which covariances were widened, infinite for a prior that was
-        left, and the norms of the noisy mean gradients in the coordinates.
+    The history has the factor by which covariances were widened, infinite for a prior that was
+    left, and the norms of the noisy mean gradients in the coordinates.
     """
     settings, shape = plan.settings, plan.shape
     descent = settings.descent

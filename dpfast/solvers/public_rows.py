@@ -217,11 +217,8 @@ def _large_slope(shape: ProblemShape, prior: Known) -> float:
 def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
     """Release gradients where the minimum is expected, and expect it where they say.
 
-    Returns
-    -------
-    Outcome
-        Its history has the probability in the end that the public rows' weights are right, and the
-        norms of the noisy mean gradients in the coordinates.
+    The history has the probability in the end that the public rows' weights are right, and the
+    norms of the noisy mean gradients in the coordinates.
     """
     settings, shape, prior = plan.settings, plan.shape, plan.settings.prior
     unit = shape.n_samples * shape.max_weight

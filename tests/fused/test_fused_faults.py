@@ -91,7 +91,9 @@ def perturbed_minimizers(relation):
 
 def sampled_gradients(relation):
     """The distance of sums over a sample of all rows, in units of the noise."""
-    access = SampledGradient(ClippedGradient(shape(relation), 0.4, n_rows=N), 0.5, relation)
+    access = SampledGradient(
+        shape(relation), N, 0.5, noise="gaussian", neighboring_relation=relation, clip_norm=0.4
+    )
     far = apart(relation, lambda rows: access._sum.over_sample(rows, ZERO, SAMPLE))
     (event,) = access.events()
     return far / access._mechanism.stddev, event.sensitivity / event.stddev

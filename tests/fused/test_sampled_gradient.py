@@ -11,10 +11,7 @@ from dpfast.curator import Curator
 from dpfast.fused import SampledGradient
 from dpfast.fused.sampled_gradient import random_subset
 from dpfast.privacy import SubsampledGaussianEvent, SubsampledLaplaceEvent
-from dpfast.queries import ClippedGradient
 from dpfast.random import SecureGenerator
-
-NORMS = {"gaussian": "l2", "laplace": "l1"}
 
 
 def test_subsets_are_uniform():
@@ -35,8 +32,9 @@ def test_subsets_are_uniform():
 def test_an_answer_is_the_sum_over_a_fresh_sample(noise, noiseless, classification):
     X, y = classification
     problem, w = Problem(X, y, data_norm=2.0), np.linspace(-0.5, 0.5, 7)
-    query = ClippedGradient(problem.shape, norm=NORMS[noise], n_rows=40)
-    access = SampledGradient(query, 1.0, "replace_one", where="here")
+    access = SampledGradient(
+        problem.shape, 40, 1.0, noise=noise, neighboring_relation="replace_one", where="here"
+    )
     ledger = Ledger(Budget(50.0, 1e-6))
     curator = Curator(problem, ledger, SecureGenerator(3))
     answers = [curator.release(access, w) for _ in range(2)]
@@ -53,8 +51,9 @@ def test_an_answer_is_the_sum_over_a_fresh_sample(noise, noiseless, classificati
 )
 def test_events_state_sample_and_noise(noise, kind):
     shape = ProblemShape(1000, 3, 1.0)
-    query = ClippedGradient(shape, 0.4, norm=NORMS[noise], n_rows=50)
-    access = SampledGradient(query, 0.5, "replace_one")
+    access = SampledGradient(
+        shape, 50, 0.5, noise=noise, neighboring_relation="replace_one", clip_norm=0.4
+    )
     (event,) = access.named("there").events(7)
     assert isinstance(event, kind)
     assert (event.batch, event.n_samples, event.count, event.where) == (50, 1000, 7, "there")
@@ -69,6 +68,6 @@ def test_other_samples_and_neighbors_are_refused():
     shape = ProblemShape(1000, 3, 1.0)
     for batch in (0, 1001):
         with pytest.raises(ValueError, match="batch must be an integer in"):
-            SampledGradient(ClippedGradient(shape, n_rows=batch), 1.0, "replace_one")
+            SampledGradient(shape, batch, 1.0, noise="laplace", neighboring_relation="replace_one")
     with pytest.raises(ValueError, match="batch must be None for neighboring_relation="):
-        SampledGradient(ClippedGradient(shape, n_rows=9), 1.0, "add_or_remove_one")
+        SampledGradient(shape, 9, 1.0, noise="laplace", neighboring_relation="add_or_remove_one")

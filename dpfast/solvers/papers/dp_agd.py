@@ -333,12 +333,9 @@ def _ratio_for_noise(shape: ProblemShape, relation: str, rho: float) -> float:
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Descend until the curator cannot be paid for the next access.
 
-    Returns
-    -------
-    Outcome
-        Its history holds, for every choice of a step: the norm of the noisy mean gradient (with the
-        ridge), its price in ρ so far, the largest candidate, the chosen step size, and the share of
-        the budget that is used.
+    The history holds, for every choice of a step: the norm of the noisy mean gradient (with the
+    ridge), its price in ρ so far, the largest candidate, the chosen step size, and the share of the
+    budget that is used.
     """
     first = plan.settings.accesses
     if not curator.can_afford(first.gradient, first.choice):
