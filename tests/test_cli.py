@@ -739,7 +739,6 @@ class TestCompletion:
         script = json.loads(capsys.readouterr().out)["script"]
         for text in ("predict", "neighboring-relation", "add_or_remove_one", "dp-masg-opt"):
             assert text in script
-        # Quotes are closed on every line but those that continue.
         # Quotes are closed on every line.
         bare = script.replace("'\"'\"'", "").replace("\\'", "")
         assert all(line.count("'") % 2 == 0 for line in bare.splitlines())

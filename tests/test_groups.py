@@ -517,9 +517,7 @@ class TestEstimators:
     )
     def test_every_family_that_clips_groups(self, kind):
         X, y, ids = rows(300)
-        own = {} if kind is LinearSVC else {"target_bounds": (-1.0, 1.0)}
-        if kind is LinearSVC:
-            own = {"classes": [-1, 1]}
+        own = {"classes": [-1, 1]} if kind is LinearSVC else {"target_bounds": (-1.0, 1.0)}
         model = kind(data_norm=1.0, max_rows_per_group=5, **own).fit(X, y, groups=ids)
         assert model.privacy_.unit == "group"
 

@@ -81,10 +81,17 @@ class Case:
         largest = np.max(self.weights * np.sum(self.rows**2, axis=1))
         return float(largest) * (self.loss.smoothness if self.loss.smoothness < np.inf else 1.0)
 
+    def sgd(self, w, indices, step, **options):
+        _kernels.sgd_epoch(self.kernel, self.loss.spec, w, indices, step, **options)
+
+    def svrg_arguments(self):
+        return {
+            "snapshot_derivative": self.snapshot_derivative, "snapshot_gradient": self.gradient,
+        }  # fmt: skip
+
     def snapshot_arguments(self):
         return {
-            "snapshot": self.snapshot, "snapshot_gradient": self.gradient,
-            "snapshot_margin": self.margin, "snapshot_derivative": self.snapshot_derivative,
+            **self.svrg_arguments(), "snapshot": self.snapshot, "snapshot_margin": self.margin,
         }  # fmt: skip
 
 
@@ -107,10 +114,9 @@ def check_sgd(case, n_steps, *, batch=1, clip=False, noisy=False, projected=Fals
     case.kernel.set_inverse_norm(case.inverse_norm if clip else None)
 
     w, average = case.w.copy(), np.zeros(case.dim)
-    _kernels.sgd_epoch(
-        case.kernel, case.loss.spec, w, indices, steps if decreasing else 0.2, batch=batch,
-        alpha=alpha, clip_norm=clip_norm, w_radius=w_radius, noise=noise, average=average,
-        average_weight=average_weight,
+    case.sgd(
+        w, indices, steps if decreasing else 0.2, batch=batch, alpha=alpha, clip_norm=clip_norm,
+        w_radius=w_radius, noise=noise, average=average, average_weight=average_weight,
     )  # fmt: skip
     expected, expected_average = twin.sgd(
         *case.problem, case.w, indices.reshape(n_steps, batch), steps, alpha=alpha,
@@ -124,10 +130,8 @@ def check_sgd(case, n_steps, *, batch=1, clip=False, noisy=False, projected=Fals
         assert np.linalg.norm(w) <= w_radius * (1 + 1e-14)
 
     alone = case.w.copy()
-    _kernels.sgd_epoch(
-        case.kernel, case.loss.spec, alone, indices, steps, batch=batch, alpha=alpha,
-        clip_norm=clip_norm, w_radius=w_radius, noise=noise,
-    )  # fmt: skip
+    case.sgd(alone, indices, steps, batch=batch, alpha=alpha, clip_norm=clip_norm,
+             w_radius=w_radius, noise=noise)  # fmt: skip
     close(alone, w, 1e-12)
 
 
@@ -179,8 +183,7 @@ def test_ridge_steps_that_shrink_to_zero_and_beyond(isa, layout):
         steps = factor * 2.0 / (0.3 * np.arange(2, n_steps + 2))
         weights = np.arange(1.0, n_steps + 1)
         w, average = case.w.copy(), np.zeros(case.dim)
-        _kernels.sgd_epoch(case.kernel, case.loss.spec, w, indices, steps, alpha=0.3,
-                           average=average, average_weight=weights)  # fmt: skip
+        case.sgd(w, indices, steps, alpha=0.3, average=average, average_weight=weights)
         expected, expected_average = twin.sgd(*case.problem, case.w, indices[:, None], steps,
                                               alpha=0.3, average_weight=weights)  # fmt: skip
         close(w, expected)
@@ -197,8 +200,8 @@ def test_batches_of_varying_size(isa, layout):
     batches = np.split(indices, batch_start[1:-1])
     for noise in (None, 0.1 * case.rng.standard_normal((9, case.dim))):
         w, average = case.w.copy(), np.zeros(case.dim)
-        _kernels.sgd_epoch(case.kernel, case.loss.spec, w, indices, 0.3, batch_start=batch_start,
-                           divisor=2.5, alpha=0.1, noise=noise, average=average)  # fmt: skip
+        case.sgd(w, indices, 0.3, batch_start=batch_start, divisor=2.5, alpha=0.1, noise=noise,
+                 average=average)  # fmt: skip
         expected, expected_average = twin.sgd(*case.problem, case.w, batches, np.full(9, 0.3),
                                               alpha=0.1, noise=noise, divisor=2.5)  # fmt: skip
         close(w, expected)
@@ -218,11 +221,8 @@ def test_svrg_matches_the_twin(isa, layout, d, projected):
     expected_average = np.zeros(case.dim)
     for _ in range(3):
         indices = case.indices(80)
-        _kernels.sgd_epoch(
-            case.kernel, case.loss.spec, w, indices, 0.1, alpha=0.05, w_radius=w_radius,
-            snapshot_derivative=case.snapshot_derivative, snapshot_gradient=case.gradient,
-            average=average,
-        )  # fmt: skip
+        case.sgd(w, indices, 0.1, alpha=0.05, w_radius=w_radius, average=average,
+                 **case.svrg_arguments())  # fmt: skip
         expected, total = twin.svrg(*case.problem, case.snapshot, expected, indices, 0.1,
                                     alpha=0.05, w_radius=w_radius)  # fmt: skip
         expected_average = expected_average + total
@@ -239,10 +239,8 @@ def test_svrg_with_batches_clipping_and_noise(isa, layout):
     indices, clip_norm = case.indices(60), 0.3
     noise = 0.05 * case.rng.standard_normal((20, case.dim))
     w, expected = case.w.copy(), case.w
-    _kernels.sgd_epoch(
-        case.kernel, case.loss.spec, w, indices, 0.2, batch=3, alpha=0.1, clip_norm=clip_norm,
-        noise=noise, snapshot_derivative=case.snapshot_derivative, snapshot_gradient=case.gradient,
-    )  # fmt: skip
+    case.sgd(w, indices, 0.2, batch=3, alpha=0.1, clip_norm=clip_norm, noise=noise,
+             **case.svrg_arguments())  # fmt: skip
     for t, batch in enumerate(indices.reshape(20, 3)):
         g = sum(
             twin.clipped_gradient(*case.problem, i, expected, clip_norm)
@@ -254,6 +252,13 @@ def test_svrg_with_batches_clipping_and_noise(isa, layout):
 
 
 # ---- Katyusha -----------------------------------------------------------------------------------
+
+
+def twins_katyusha(case, z, y, indices, alpha, tau1, w_radius=np.inf):
+    return twin.katyusha(
+        *case.problem, case.snapshot, z, y, indices, alpha=alpha, smoothness=case.smoothness(),
+        tau1=tau1, w_radius=w_radius,
+    )  # fmt: skip
 
 
 def run_katyusha(case, z, y, indices, alpha, tau1, w_radius=np.inf):
@@ -277,10 +282,9 @@ def test_katyusha_matches_the_twin(isa, layout, d, alpha, tau1, projected):
     for _ in range(3):
         indices = case.indices(80)
         average = run_katyusha(case, z, y, indices, alpha, tau1, w_radius)
-        twin_z, twin_y, expected = twin.katyusha(
-            *case.problem, case.snapshot, twin_z, twin_y, indices, alpha=alpha,
-            smoothness=case.smoothness(), tau1=tau1, w_radius=w_radius,
-        )  # fmt: skip
+        twin_z, twin_y, expected = twins_katyusha(
+            case, twin_z, twin_y, indices, alpha, tau1, w_radius
+        )
         close(z, twin_z)
         close(y, twin_y)
         close(average, expected)
@@ -293,8 +297,7 @@ def test_katyusha_with_every_loss(isa, name, layout):
     case = Case(layout, 50, 20, loss=name, intercept=0.0)
     indices, z, y = case.indices(150), case.w.copy(), case.w.copy()
     average = run_katyusha(case, z, y, indices, 0.02, 0.3)
-    expected = twin.katyusha(*case.problem, case.snapshot, case.w, case.w, indices, alpha=0.02,
-                             smoothness=case.smoothness(), tau1=0.3)  # fmt: skip
+    expected = twins_katyusha(case, case.w, case.w, indices, 0.02, 0.3)
     for got, wanted in zip((z, y, average), expected, strict=True):
         close(got, wanted)
 
@@ -330,10 +333,7 @@ def test_every_type_of_index_and_value(isa, types):
     for w_radius in (np.inf, 1.0):
         indices, z, y = case.indices(100), case.w.copy(), case.w.copy()
         average = run_katyusha(case, z, y, indices, 0.02, 0.3, w_radius)
-        expected = twin.katyusha(
-            *case.problem, case.snapshot, case.w, case.w, indices, alpha=0.02,
-            smoothness=case.smoothness(), tau1=0.3, w_radius=w_radius,
-        )  # fmt: skip
+        expected = twins_katyusha(case, case.w, case.w, indices, 0.02, 0.3, w_radius)
         close(average, expected[2])
 
 
@@ -349,11 +349,9 @@ def test_lazy_sgd_equals_dense_updates(isa, w_radius, svrg, alpha):
     results = []
     for noise in (None, np.zeros((n_steps, case.dim))):
         w, average = case.w.copy(), np.zeros(case.dim)
-        _kernels.sgd_epoch(
-            case.kernel, case.loss.spec, w, indices, steps, alpha=alpha, w_radius=w_radius,
-            noise=noise, average=average, average_weight=weights,
-            snapshot_derivative=case.snapshot_derivative if svrg else None,
-            snapshot_gradient=case.gradient if svrg else None,
+        case.sgd(
+            w, indices, steps, alpha=alpha, w_radius=w_radius, noise=noise, average=average,
+            average_weight=weights, **(case.svrg_arguments() if svrg else {}),
         )  # fmt: skip
         results.append((w, average))
     close(results[0][0], results[1][0])
@@ -407,11 +405,11 @@ def test_slices_equal_the_whole(isa, layout):
         whole, whole_average = case.w.copy(), np.zeros(case.dim)
         parts, parts_average = case.w.copy(), np.zeros(case.dim)
         common = {"alpha": 0.1, "w_radius": 1.0}
-        _kernels.sgd_epoch(case.kernel, case.loss.spec, whole, indices, steps, **common, **options,
-                           average=whole_average, average_weight=weights)  # fmt: skip
+        case.sgd(whole, indices, steps, **common, **options, average=whole_average,
+                 average_weight=weights)  # fmt: skip
         for part in np.split(np.arange(301), [1, 2, 100, 100, 300]):
-            _kernels.sgd_epoch(
-                case.kernel, case.loss.spec, parts, indices[part], steps[part], **common,
+            case.sgd(
+                parts, indices[part], steps[part], **common,
                 **{k: v[part] for k, v in options.items()},
                 average=parts_average, average_weight=weights[part],
             )  # fmt: skip
@@ -449,10 +447,7 @@ def test_svrg_and_katyusha_reach_the_optimum(isa, layout):
     w = np.zeros(case.dim)
     for _ in range(60):
         case.set_snapshot(w)
-        _kernels.sgd_epoch(
-            case.kernel, case.loss.spec, w, case.indices(400), 0.25 / beta, alpha=alpha,
-            snapshot_derivative=case.snapshot_derivative, snapshot_gradient=case.gradient,
-        )  # fmt: skip
+        case.sgd(w, case.indices(400), 0.25 / beta, alpha=alpha, **case.svrg_arguments())
     assert np.linalg.norm(w - best) <= 1e-12
 
     tau1 = min(math.sqrt(400 * alpha / (3 * beta)), 0.5)
@@ -478,10 +473,7 @@ def test_katyusha_is_faster_than_svrg_on_a_badly_conditioned_problem(layout):
     for _ in range(40):
         indices = case.indices(400)
         case.set_snapshot(w)
-        _kernels.sgd_epoch(
-            case.kernel, case.loss.spec, w, indices, 0.1 / beta, alpha=alpha,
-            snapshot_derivative=case.snapshot_derivative, snapshot_gradient=case.gradient,
-        )  # fmt: skip
+        case.sgd(w, indices, 0.1 / beta, alpha=alpha, **case.svrg_arguments())
         case.set_snapshot(snapshot)
         snapshot = run_katyusha(case, z, y, indices, alpha, tau1)
     assert excess(snapshot) <= 0.5 * excess(w)
@@ -492,9 +484,6 @@ def test_ctrl_c_ends_a_long_epoch(layout, ctrl_c):
     case = Case(layout, 50, 1000)
     indices = np.tile(case.indices(50_000), 20)
     w, start = case.w.copy(), case.w.copy()
-
-    def epoch(w):
-        _kernels.sgd_epoch(case.kernel, case.loss.spec, w, indices, 0.1, alpha=0.1)
 
     def interrupt():
         while np.array_equal(w, case.w):  # until the kernel has begun
@@ -507,11 +496,11 @@ def test_ctrl_c_ends_a_long_epoch(layout, ctrl_c):
         thread.start()
         while True:
             start[:] = w
-            epoch(w)
+            case.sgd(w, indices, 0.1, alpha=0.1)
     thread.join()
     assert np.all(np.isfinite(w))
     if not np.array_equal(w, start):  # else it came between two epochs
-        epoch(start)
+        case.sgd(start, indices, 0.1, alpha=0.1)
         assert not np.array_equal(w, start)
 
 
@@ -553,8 +542,8 @@ def test_non_finite_arguments(isa, layout, value, where):
     if where == "snapshot_gradient":
         del arrays["noise"]
     with pytest.raises(FloatingPointError, match="NaN or infinity"):
-        _kernels.sgd_epoch(case.kernel, case.loss.spec, arrays.pop("w"), np.arange(30),
-                           arrays.pop("step"), clip_norm=0.5, w_radius=1.0, **arrays)  # fmt: skip
+        case.sgd(arrays.pop("w"), np.arange(30), arrays.pop("step"), clip_norm=0.5, w_radius=1.0,
+                 **arrays)  # fmt: skip
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -562,8 +551,7 @@ def test_non_finite_arguments(isa, layout, value, where):
 def test_a_diverging_epoch_is_reported(isa, layout, w_radius):
     case = Case(layout, 30, 9, loss="squared")
     with pytest.raises(FloatingPointError, match="too large"):
-        _kernels.sgd_epoch(case.kernel, case.loss.spec, case.w.copy(), case.indices(3000), 1e3,
-                           w_radius=w_radius)  # fmt: skip
+        case.sgd(case.w.copy(), case.indices(3000), 1e3, w_radius=w_radius)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -590,8 +578,7 @@ def test_arguments_are_checked(layout):
     dim, ten = case.dim, np.arange(10)
 
     def sgd(indices=ten, w=None, step=0.1, **options):
-        _kernels.sgd_epoch(case.kernel, case.loss.spec, case.w.copy() if w is None else w, indices,
-                           step, **options)  # fmt: skip
+        case.sgd(case.w.copy() if w is None else w, indices, step, **options)
 
     for bad in (-1, 10, 2**62, -(2**62)):
         with pytest.raises(ValueError, match=rf"indices must be in \[0, 10\); got {bad}"):

@@ -246,7 +246,7 @@ def memory_map(X):
         lambda X: X[::-1][::-1],
         lambda X: X[::-1].copy()[::-1],
         lambda X: X.astype(">f8"),
-        lambda X: X.astype(np.float16).astype(np.float16),
+        lambda X: X.astype(np.float16),
         lambda X: np.asfortranarray(X.astype(np.float32)),
         lambda X: np.repeat(X, 2, axis=1)[:, ::2],
         lambda X: np.broadcast_to(X, (1, *X.shape))[0],

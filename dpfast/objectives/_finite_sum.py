@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._typing import Vector
+from dpfast.objectives._contract import Objective
 
 Indices = NDArray[np.int64]
 
@@ -97,30 +98,11 @@ class FiniteSum(Protocol):
         ...
 
 
-class SmoothPart(Protocol):
-    """What a smoothed copy offers: an :class:`~dpfast.objectives.Objective`."""
-
-    @property
-    def dim(self) -> int: ...
-
-    @property
-    def strong_convexity(self) -> float: ...
-
-    @property
-    def smoothness(self) -> float: ...
-
-    def value_and_gradient(self, w: Vector) -> tuple[float, Vector]: ...
-
-    def hessian(self, w: Vector, *, max_rows: int | None = None) -> NDArray[np.float64]: ...
-
-    def gradient_error(self, w_norm: float) -> float: ...
-
-
 @runtime_checkable
 class Smoothable(Protocol):
     """An objective with kinks that can round them off and bound what that does."""
 
-    def smoothed(self, width: float) -> SmoothPart:
+    def smoothed(self, width: float) -> Objective:
         """The objective with every kink rounded off over `width` on both sides."""
         ...
 

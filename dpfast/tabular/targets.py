@@ -112,10 +112,8 @@ class RangeTarget:
         """
         found = parse_numbers(self.name, values, ())
         if (gone := np.isnan(found)).any():
-            row = int(np.argmax(gone))
-            raise WrongValue(
-                self.name, row, "a finite number", "none", "Remove the rows without a target."
-            )
+            row, advice = int(np.argmax(gone)), "Remove the rows without a target."
+            raise WrongValue(self.name, row, "a finite number", "none", advice)
         with np.errstate(over="ignore"):
             found /= exposure
         np.clip(found, -_MOST, _MOST, out=found)
@@ -154,11 +152,7 @@ class Weight:
         DataError
             If one of them is missing, negative or no finite number.
         """
-        found = parse_numbers(self.name, values, ())
-        if (wrong := ~(found >= 0.0)).any():
-            row = int(np.argmax(wrong))
-            raise WrongValue(self.name, row, "a weight >= 0", kind_of(found[row]))
-        return found
+        return _numbers(self.name, values, "a weight >= 0", np.greater_equal)
 
 
 @dataclass(frozen=True)
@@ -183,8 +177,13 @@ class Exposure:
         DataError
             If one of them is missing, not positive or no finite number.
         """
-        found = parse_numbers(self.name, values, ())
-        if (wrong := ~(found > 0.0)).any():
-            row = int(np.argmax(wrong))
-            raise WrongValue(self.name, row, "an exposure > 0", kind_of(found[row]))
-        return found
+        return _numbers(self.name, values, "an exposure > 0", np.greater)
+
+
+def _numbers(name: str, values: Values, expected: str, beyond: np.ufunc) -> NDArray[np.float64]:
+    """The numbers of rows, of which the first that is not `beyond` 0 is refused."""
+    found = parse_numbers(name, values, ())
+    if (wrong := ~beyond(found, 0.0)).any():
+        row = int(np.argmax(wrong))
+        raise WrongValue(name, row, expected, kind_of(found[row]))
+    return found

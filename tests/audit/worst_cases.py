@@ -363,9 +363,14 @@ def transcripts(settled: Any, problem: Problem, rng: Any, pair: Pair, count: int
 # ---- data ---------------------------------------------------------------------------------------
 
 
+def problems(loss: Loss, *data: tuple[Any, Any], intercept: float = 0.0) -> list[Problem]:
+    """The problems of some rows and targets, of rows in the unit ball."""
+    return [Problem(*each, loss, data_norm=1.0, intercept=intercept) for each in data]
+
+
 def canaries(
     loss: str, relation: str, *, columns: int, rest: int = 0, intercept: float = 0.0
-) -> tuple[Problem, Problem]:
+) -> list[Problem]:
     """Canaries ``e_j`` and rows of zeros; exchanged, a canary pulls the other way or is absent."""
     made = LOSSES[loss]
     low, high = np.clip(made.target_range, -_FAR, _FAR)
@@ -377,10 +382,7 @@ def canaries(
         other_y[:columns] = low
     else:
         other_X[:columns] = 0.0
-    return tuple(
-        Problem(*data, made, data_norm=1.0, intercept=intercept)
-        for data in ((X, y), (other_X, other_y))
-    )
+    return problems(made, (X, y), (other_X, other_y), intercept=intercept)
 
 
 def tilted_rows(relation: str, columns: int, tilt: float) -> tuple[np.ndarray, np.ndarray]:
@@ -396,20 +398,17 @@ def tilted_rows(relation: str, columns: int, tilt: float) -> tuple[np.ndarray, n
     return X, other
 
 
-def tilted_canaries(relation: str, columns: int, tilt: float) -> tuple[Problem, Problem]:
+def tilted_canaries(relation: str, columns: int, tilt: float) -> list[Problem]:
     """Logistic: canaries ``(tilt, b e_j)`` whose slope is set by the weight of the first column.
 
     A replaced record exchanges the sign of b, not that of the slope: no pair in one dimension moves
     a gradient by twice the bound.
     """
-    y = np.ones(columns)
-    return tuple(
-        Problem(Z, y, "logistic", data_norm=1.0, intercept=0.0)
-        for Z in tilted_rows(relation, columns, tilt)
-    )
+    rows = tilted_rows(relation, columns, tilt)
+    return problems(LOSSES["logistic"], *((Z, np.ones(columns)) for Z in rows))
 
 
-def leverage(relation: str, n: int = 200_000, tilt: float = 0.4) -> tuple[Problem, Problem]:
+def leverage(relation: str, n: int = 200_000, tilt: float = 0.4) -> list[Problem]:
     """Logistic: n - 1 rows pull the first weight far to where the canary's slope is nearly 1.
 
     They have no curvature in the direction in which it differs.
@@ -419,7 +418,7 @@ def leverage(relation: str, n: int = 200_000, tilt: float = 0.4) -> tuple[Proble
     X[0] = tilt, np.sqrt(1.0 - tilt**2) * (1.0 - 1e-12)
     other = X.copy()
     other[0] = (tilt, -X[0, 1]) if relation == "replace_one" else (0.0, 0.0)
-    return tuple(Problem(Z, y, "logistic", data_norm=1.0, intercept=0.0) for Z in (X, other))
+    return problems(LOSSES["logistic"], (X, y), (other, y))
 
 
 # ---- the cases ----------------------------------------------------------------------------------
@@ -439,7 +438,7 @@ def _output(loss: str, relation: str, kind: str) -> Pair:
     return Pair(*_many_rows(loss, relation, kind), {"alpha": 2.0, **noise})
 
 
-def _many_rows(loss: str, relation: str, kind: str) -> tuple[Problem, Problem]:
+def _many_rows(loss: str, relation: str, kind: str) -> list[Problem]:
     """So many rows that the noise hardly ever reaches the public ball's end."""
     columns = 1 if kind == "pure" else _COLUMNS
     return canaries(loss, relation, columns=columns, rest=40 * columns)
@@ -649,11 +648,7 @@ def _learned(loss: str, relation: str, kind: str) -> Pair:
     other_X, other_y = np.zeros_like(X), y.copy()
     if relation == "replace_one":
         other_X[0, 1], other_y[0] = 1.0, -1.0
-    pair = [
-        Problem(*data, LOSSES[loss], data_norm=1.0, intercept=0.0)
-        for data in ((X, y), (other_X, other_y))
-    ]
-    return Pair(*pair, options)
+    return Pair(*problems(LOSSES[loss], (X, y), (other_X, other_y)), options)
 
 
 def _numbers(loss: str, relation: str, kind: str) -> Pair:
@@ -781,8 +776,7 @@ def _newton(loss: str, relation: str, kind: str) -> Pair:
     made = LOSSES[loss]
     if made.log_link:
         y = np.exp(0.4 * y)
-    pair = [Problem(Z, y, made, data_norm=1.0, intercept=0.0) for Z in (X, other)]
-    return Pair(*pair, {"clip": 1e-3})
+    return Pair(*problems(made, (X, y), (other, y)), {"clip": 1e-3})
 
 
 def _adassp(loss: str, relation: str, kind: str) -> Pair:
@@ -804,10 +798,7 @@ def _exponential(loss: str, relation: str, kind: str) -> Pair:
         other_y[0] = -1.0
     else:
         other_X[0] = 0.0
-    pair = [
-        Problem(*data, made, data_norm=1.0, intercept=0.0) for data in ((X, y), (other_X, other_y))
-    ]
-    return Pair(*pair, {"alpha": 2.0})
+    return Pair(*problems(made, (X, y), (other_X, other_y)), {"alpha": 2.0})
 
 
 def _privgene(loss: str, relation: str, kind: str) -> Pair:
@@ -830,8 +821,7 @@ def _privgene(loss: str, relation: str, kind: str) -> Pair:
     X, y = np.full((rows, 1), entry), np.full(rows, target)
     other = X.copy()
     other[0] = -entry if relation == "replace_one" else 0.0
-    pair = [Problem(Z, y, made, data_norm=1.0, intercept=0.0) for Z in (X, other)]
-    return Pair(*pair, options)
+    return Pair(*problems(made, (X, y), (other, y)), options)
 
 
 _ALL = ("huberized-hinge", *(name for name in LOSSES if name != "huberized-hinge"))

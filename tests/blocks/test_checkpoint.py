@@ -229,11 +229,16 @@ def test_what_is_no_checkpoint_is_refused_and_kept(text, source, tmp_path):
     assert path.read_text() == text
 
 
-def test_every_damaged_file_is_refused(source, tmp_path):
-    path = tmp_path / "log"
+@pytest.fixture
+def stopped(source, tmp_path):
+    """The checkpoint of a fit that was interrupted in its third pass."""
     with pytest.raises(Interrupted):
-        fit(source, path, stop=10)
-    text = path.read_text()
+        fit(source, tmp_path / "log", stop=10)
+    return tmp_path / "log"
+
+
+def test_every_damaged_file_is_refused(source, stopped):
+    text = stopped.read_text()
     digit = re.search(r'"data": \[-?\d', text).end() - 1
     contents = [
         *list(damaged(text))[::7],
@@ -241,47 +246,38 @@ def test_every_damaged_file_is_refused(source, tmp_path):
         (text[:digit] + str((int(text[digit]) + 1) % 10) + text[digit + 1 :]).encode(),
     ]
     for content in contents:
-        path.write_bytes(content)
+        stopped.write_bytes(content)
         with (
             pytest.raises(CheckpointError, match="is not a checkpoint of this version"),
-            Checkpoint.open(path, json.loads(text)["fit"]),
+            Checkpoint.open(stopped, json.loads(text)["fit"]),
         ):
             pass
-    path.write_text(text)
-    fit(source, path)
+    stopped.write_text(text)
+    fit(source, stopped)
 
 
-def test_an_answer_that_rests_on_a_lost_one_is_not_gone_on_from(source, tmp_path):
+def test_an_answer_that_rests_on_a_lost_one_is_not_gone_on_from(source, stopped):
     """It would be the second draw for one payment."""
-    path = tmp_path / "log"
-    with pytest.raises(Interrupted):
-        fit(source, path, stop=10)
-    log = json.loads(path.read_text())
+    log = json.loads(stopped.read_text())
     log["accesses"][0]["answer"] = None
-    rewrite(path, log)
+    rewrite(stopped, log)
     with pytest.raises(CheckpointError, match="It cannot go on; what it spent is lost"):
-        fit(source, path)
+        fit(source, stopped)
 
 
-def test_a_log_in_which_accounts_paid_by_access_is_refused(source, tmp_path):
+def test_a_log_in_which_accounts_paid_by_access_is_refused(source, stopped):
     """In version 1 of the file: whoever paid for the first access has not paid for the others."""
-    path = tmp_path / "log"
-    with pytest.raises(Interrupted):
-        fit(source, path, stop=10)
-    rewrite(path, json.loads(path.read_text()) | {"version": 1})
+    rewrite(stopped, json.loads(stopped.read_text()) | {"version": 1})
     with pytest.raises(CheckpointError, match="not a checkpoint of this version"):
-        fit(source, path)
+        fit(source, stopped)
 
 
-def test_other_events_than_those_paid_for_are_refused(source, tmp_path):
-    path = tmp_path / "log"
-    with pytest.raises(Interrupted):
-        fit(source, path, stop=10)
-    log = json.loads(path.read_text())
+def test_other_events_than_those_paid_for_are_refused(source, stopped):
+    log = json.loads(stopped.read_text())
     log["accesses"][1]["events"][0]["stddev"] *= 2.0
-    rewrite(path, log)
+    rewrite(stopped, log)
     with pytest.raises(CheckpointError, match="is not the one that was paid for"):
-        fit(source, path)
+        fit(source, stopped)
 
 
 class TestAccounts:

@@ -136,23 +136,20 @@ def test_katyusha_shrinks_by_its_theorem(alpha):
     assert norms[last] / norms[10] <= np.sqrt(factor) ** (last - 10)
 
 
-def test_katyusha_wins_where_the_condition_number_exceeds_n():
-    """κ/n = 125: in the passes that katyusha needs, neither of the others comes near."""
-    objective = badly_conditioned(1e-5)
-    winner = OPTIMIZERS["katyusha"](objective, tolerance=1e-8, max_passes=1000)
+@pytest.mark.parametrize(
+    ("alpha", "first", "others"), [(1e-5, "katyusha", ("svrg", "agd")), (5e-3, "svrg", ("gd",))]
+)
+def test_who_wins_follows_from_the_condition_number(alpha, first, others):
+    """κ/n = 125: in the passes that katyusha needs, neither of the others comes near.
+
+    κ < n: a few epochs of svrg do what takes gradient descent hundreds of passes.
+    """
+    objective = badly_conditioned(alpha)
+    winner = OPTIMIZERS[first](objective, tolerance=1e-8, max_passes=1000)
     assert winner.converged
-    for name in ("svrg", "agd"):
+    for name in others:
         loser = OPTIMIZERS[name](objective, tolerance=1e-8, max_passes=winner.passes)
         assert loser.gradient_norm > 10 * winner.gradient_norm
-
-
-def test_svrg_wins_where_it_does_not():
-    """κ < n: a few epochs do what takes gradient descent hundreds of passes."""
-    objective = badly_conditioned(5e-3)
-    winner = OPTIMIZERS["svrg"](objective, tolerance=1e-8, max_passes=1000)
-    assert winner.converged
-    loser = OPTIMIZERS["gd"](objective, tolerance=1e-8, max_passes=winner.passes)
-    assert loser.gradient_norm > 10 * winner.gradient_norm
 
 
 @pytest.mark.parametrize("name", ["gd", "agd", "subgradient", "svrg", "katyusha", "sgd"])

@@ -56,17 +56,25 @@ def reference(X, y, loss, robust, groups=None):
     return w, inverse @ middle @ inverse
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
+def check_found(result, w, covariance, atol, rtol):
+    """Weights and deviations are those of a reference, and nothing is refused."""
+    np.testing.assert_allclose(result.w, w, atol=atol)
+    np.testing.assert_array_equal(result.history["refused"], 0)
+    deviations = np.sqrt(np.diag(result.history["covariance"]))
+    np.testing.assert_allclose(deviations, np.sqrt(np.diag(covariance)), rtol=rtol)
+
+
+# Also with a threshold that most residuals pass.
+@pytest.mark.parametrize(
+    ("loss", "rows", "atol", "rtol"),
+    [*((loss, 4000, 2e-3, 0.03) for loss in LOSSES), (Loss("huber", 0.05), 20_000, 3e-3, 0.04)],
+    ids=str,
+)
 @pytest.mark.parametrize("cov_type", OF_ROWS)
-def test_with_hardly_any_noise_it_is_the_textbook(loss, cov_type):
-    X, y, _ = table(loss, 4000, np.random.default_rng(0))
+def test_with_hardly_any_noise_it_is_the_textbook(loss, rows, atol, rtol, cov_type):
+    X, y, _ = table(loss, rows, np.random.default_rng(0))
     result = fitted(X, y, loss, 1, Budget(mu=900.0), cov_type=cov_type, clip=8.0)
-    w, covariance = reference(X, y, loss, cov_type == "robust")
-    np.testing.assert_allclose(result.w, w, atol=2e-3)
-    assert np.all(result.history["refused"] == 0)
-    np.testing.assert_allclose(
-        np.sqrt(np.diag(result.history["covariance"])), np.sqrt(np.diag(covariance)), rtol=0.03
-    )
+    check_found(result, *reference(X, y, loss, cov_type == "robust"), atol, rtol)
 
 
 def scores(loss, cov_type, repetitions, n):
@@ -147,10 +155,7 @@ def test_with_hardly_any_noise_it_is_the_quasi_likelihood(loss, cov_type):
     X, y, _ = positive(loss, 4000, np.random.default_rng(0))
     result = fitted(X, y, loss, 1, Budget(mu=900.0), cov_type=cov_type, clip=8.0)
     w, covariance = quasi_likelihood(X, y, loss, cov_type == "robust")
-    np.testing.assert_allclose(result.w, w, atol=0.15 * np.sqrt(covariance.diagonal().min()))
-    assert np.all(result.history["refused"] == 0)
-    deviations = np.sqrt(np.diag(result.history["covariance"]))
-    np.testing.assert_allclose(deviations, np.sqrt(np.diag(covariance)), rtol=0.07)
+    check_found(result, w, covariance, 0.15 * np.sqrt(covariance.diagonal().min()), 0.07)
 
 
 @pytest.mark.parametrize("loss", LOG_LINKS, ids=lambda loss: loss.name)
@@ -174,18 +179,6 @@ def test_margins_that_differ_by_much_are_refused():
     X = np.clip(rng.standard_normal((20_000, 3)) / 4.0, -1.0, 1.0)
     y = np.minimum(rng.poisson(0.02 * np.exp(X @ [6.0, 0.0, 0.0])), 20.0).astype(float)
     assert np.all(fitted(X, y, Loss("poisson"), 0, Budget(8.0, 1e-6)).history["refused"] > 0)
-
-
-@pytest.mark.parametrize("cov_type", OF_ROWS)
-def test_a_threshold_that_most_residuals_pass(cov_type):
-    loss = Loss("huber", 0.05)
-    X, y, _ = table(loss, 20_000, np.random.default_rng(0))
-    result = fitted(X, y, loss, 1, Budget(mu=900.0), cov_type=cov_type, clip=8.0)
-    w, covariance = reference(X, y, loss, cov_type == "robust")
-    np.testing.assert_allclose(result.w, w, atol=3e-3)
-    np.testing.assert_allclose(
-        np.sqrt(np.diag(result.history["covariance"])), np.sqrt(np.diag(covariance)), rtol=0.04
-    )
 
 
 def panel(loss, n, size, rng):
@@ -219,12 +212,11 @@ def test_with_hardly_any_noise_groups_are_the_textbook(loss, most):
     X, y, who, _ = panel(loss, 1500, 4, np.random.default_rng(0))
     result = fitted_by_group(X, y, loss, 1, Budget(mu=900.0), who, most, clip=8.0)
     w, covariance = reference(X, y, loss, True, who)
-    np.testing.assert_allclose(result.w, w, atol=3e-3)
-    np.testing.assert_array_equal(result.history["refused"], 0)
-    errors = np.sqrt(np.diag(covariance))
-    np.testing.assert_allclose(np.sqrt(np.diag(result.history["covariance"])), errors, rtol=0.06)
+    check_found(result, w, covariance, 3e-3, 0.06)
     # As rows of their own, they would seem to say far more.
-    assert np.all(errors > 1.3 * np.sqrt(np.diag(reference(X, y, loss, True)[1])))
+    assert np.all(
+        np.sqrt(np.diag(covariance)) > 1.3 * np.sqrt(np.diag(reference(X, y, loss, True)[1]))
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from fused.test_ball_sample import Bowl, ball_for, bowl, draw, make, objective
+from lone_rows import Prepaid
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.fused import BallSample, ball_sample
@@ -104,18 +105,6 @@ class TestObjectives:
         with pytest.raises(ValueError, match="the objective that the plan was made for"):
             carry_out(settled, bowl(2, largest_value=9.0), SecureGenerator(), ledger)
         assert ledger.events == ()
-
-
-class Prepaid:
-    """Takes every event: a ledger's arithmetic would take most of the time of many small runs."""
-
-    adaptive, log = False, None
-
-    def check(self, *events):
-        pass
-
-    def spend_all(self, events):
-        pass
 
 
 def ramp(slope):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lone_rows import Prepaid, lone_row
 
 from dpfast import Budget, CertificateNotReached, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.column_blocks import ColumnBlock
@@ -229,21 +230,6 @@ def test_excess_risk_bound_holds_on_average(budget, classification):
     ]
     excess = np.array([problem.value_and_gradient(w, 0.0)[0] - best for w in runs])
     assert excess.mean() <= settled.expected["excess_risk_bound"]
-
-
-def lone_row(y, size=0.01):
-    """One short row on the steep side of a hinge, where slope and curvature are constant."""
-    X = np.array([[size if y else 0.0]])
-    return Problem(X, np.array([y or 1.0]), "huberized-hinge", data_norm=size, intercept=0.0)
-
-
-class Prepaid:
-    """Takes every event: a ledger's arithmetic would take most of the time of many small runs."""
-
-    adaptive, log = False, None
-
-    def spend_all(self, events):
-        pass
 
 
 @pytest.mark.audit

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.optimize
+from lone_rows import lone_row
 from outputs import perturbed, unperturbed
 
 from dpfast import (
@@ -59,18 +60,6 @@ def test_replacing_the_worst_record_moves_the_minimizer_almost_as_far_as_declare
             assert worst >= 0.5 * declared * 0.99
 
 
-def lone_row(y, n, R=0.01, weight=None):
-    """One row of full length among rows of zeros, which say nothing about the weight."""
-    X = np.zeros((n, 1))
-    X[0] = R
-    weights = {} if weight is None else {"sample_weight": np.full(n, weight), "max_weight": weight}
-    target = np.full(n, y)
-    return Problem(
-        X if y else 0.0 * X, target if y else np.ones(n), "huberized-hinge", data_norm=R,
-        intercept=0.0, **weights,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("n", [1, 7, 100])
 @pytest.mark.parametrize("weight", [None, 3.0])
 @pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
@@ -91,7 +80,7 @@ def test_whole_runs_on_worst_case_neighbors(budget, relation, other, halved, mon
     """Empirical lower bounds, wrong with probability 1e-6 at most.  With the sensitivity halved on
     purpose they must pass the claim.  What comes before the noise is the same on every run, and is
     computed once."""
-    problem, neighbor = lone_row(1.0, 1), lone_row(other, 1)
+    problem, neighbor = lone_row(1.0), lone_row(other)
     if halved:
         honest = ProblemShape.minimizer_sensitivity
         monkeypatch.setattr(

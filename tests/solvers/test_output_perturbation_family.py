@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from lone_rows import lone_row
 from outputs import perturbed, unperturbed
 
 from dpfast import (
@@ -37,13 +38,6 @@ def planned(what, budget=BUDGET, **options):
 
 def solved(what, budget=BUDGET, **options):
     return solve(what, "output-perturbation", budget, **options)
-
-
-def lone_row(y, n, loss="huberized-hinge", R=0.01):
-    """One row of full length among rows of zeros; no row at all for ``y = 0``."""
-    X = np.zeros((n, 1))
-    X[0] = R if y else 0.0
-    return Problem(X, np.full(n, y or 1.0), loss, data_norm=R, intercept=0.0)
 
 
 # ---- mode="iterate" -----------------------------------------------------------------------------
@@ -133,7 +127,7 @@ def test_whole_runs_of_the_iterate_on_worst_case_neighbors(halved, monkeypatch):
         monkeypatch.setattr(zhang2017, "descent_sensitivity", lambda *args: 0.5 * honest(*args))
     budget = Budget(5.0, 1e-6)
     settled = planned(
-        lone_row(1.0, 1),
+        lone_row(1.0),
         budget,
         mode="iterate",
         alpha=0.0,
@@ -143,7 +137,7 @@ def test_whole_runs_of_the_iterate_on_worst_case_neighbors(halved, monkeypatch):
     )
 
     def outputs(y, seed):
-        rng, data = SecureGenerator(seed), lone_row(y, 1)
+        rng, data = SecureGenerator(seed), lone_row(y)
         return np.array([carry_out(settled, data, rng, Ledger(budget)).w[0] for _ in range(1500)])
 
     found = audit_mu(outputs(1.0, 1), outputs(-1.0, 2)).value
