@@ -48,6 +48,7 @@ def shown(
     console : rich.console.Console, optional
     """
     screen = console or Console(stderr=True)
+    screen.quiet = not screen.is_terminal  # rich before 14.3 ends even hidden bars with a line
     rows = sum(source.sizes)
     before = source.watch
     done = [0]
