@@ -449,6 +449,13 @@ class TestProgram:
         assert cli.main([*command, "--help"]) == 0
         assert "usage: dpfast" in capsys.readouterr().out
 
+    def test_a_hidden_bar_prints_nothing(self, capsys, monkeypatch):
+        """Rich before 14.3 ends it with a line."""
+        monkeypatch.setattr("rich.progress.Progress.stop", lambda bar: bar.console.print())
+        with _screen.working("fitting"):
+            pass
+        assert capsys.readouterr().err == ""
+
     def test_exit_codes_of_the_process(self, tmp_path):
         command = [sys.executable, "-m", "dpfast"]
         done = subprocess.run(

@@ -181,6 +181,7 @@ def working(what: str) -> Iterator[None]:
 
 def _progress(*columns: Any) -> Progress:
     screen = Console(stderr=True, markup=False)
+    screen.quiet = not screen.is_terminal  # rich before 14.3 ends even hidden bars with a line
     return Progress(
         *columns,
         console=screen,

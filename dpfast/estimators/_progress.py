@@ -42,6 +42,7 @@ def shown(
     whole fit, what is left is shown of the pass alone.
     """
     screen = console or Console(stderr=True)
+    screen.quiet = not screen.is_terminal  # rich before 14.3 ends even hidden bars with a line
     rows = sum(source.sizes)
     before = source.watch
     done = [0]

@@ -142,8 +142,8 @@ class Certificate:
             ),
             (
                 "Which mechanisms were used, and how often?",
-                f"{', '.join(mechanisms)}; {accesses:,} accesses to the data, each on the ledger "
-                "before it was made.",
+                f"{', '.join(mechanisms)}; {accesses:,} access{'es' * (accesses != 1)} to the "
+                "data, each on the ledger before it was made.",
             ),
             (
                 "How do the losses add up?",

@@ -520,7 +520,9 @@ def _correlation_left(told: _SecondMoments, found: Coordinates) -> Matrix:
     free, others = found.free, ~found.columns.ranged
     if found.anchor is not None:
         others[found.anchor : found.anchor + 1] = False
-    basis = null_space(found.transform[: len(others), :free][others])
+    held = found.transform[: len(others), :free][others]
+    # SciPy before 1.14 has no null space of an empty matrix.
+    basis = null_space(held) if len(held) else np.eye(free)
     within = _whitening(told(found.transform[:, :free] @ basis), told.noise)
     change = np.eye(told.shape.dim)
     change[:free, :free] += basis @ (within - np.eye(len(within))) @ basis.T

@@ -44,6 +44,24 @@ def test_the_plan_states_the_sensitivities(relation):
     assert gradient.sensitivity >= k * 0.5 * math.sqrt(5)
 
 
+def test_scipy_need_not_know_empty_matrices(monkeypatch):
+    """Before 1.14 it has no null space of them: all columns in ranges that are known."""
+    whole = _coordinates.null_space
+
+    def null_space(matrix):
+        assert matrix.size
+        return whole(matrix)
+
+    monkeypatch.setattr(_coordinates, "null_space", null_space)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (6000, 5))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    problem = Problem(X, y, data_norm=math.sqrt(5.0))
+    result = solve(problem, "dp-whitened-gd", Budget(2.0, 1e-7), random_state=0)
+    assert result.plan.settings.learning.correlation_rounds == 2
+    assert np.isfinite(result.w).all()
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("broken", [False, True])
 def test_audit_of_whole_runs(relation, broken, monkeypatch):
