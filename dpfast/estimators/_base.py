@@ -41,6 +41,7 @@ from dpfast.estimators._prior import (
     check_order,
     notes_of,
     plan_with_prior,
+    what_is_known,
 )
 from dpfast.estimators._targets import Targets
 from dpfast.losses import Loss
@@ -507,7 +508,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 notes=(*notes, *notes_of(self.prior)),
                 checkpoint=fit_params.get("checkpoint"),
                 accounts=accounts,
-                distinction=(self._settings(), targets),
+                distinction=(self._settings(), targets, *what_is_known(self.prior)),
                 begun=begun,
             )
         repeated = None

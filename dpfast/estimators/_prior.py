@@ -188,6 +188,15 @@ def check_order(prior: Any, model: Any) -> None:
         )
 
 
+def what_is_known(prior: Any) -> tuple[Any, ...]:
+    """The numbers of a prior, by which one fit is told from another; none without one."""
+    if isinstance(prior, tuple):
+        return tuple(map(np.asarray, prior))
+    if prior is None:
+        return ()
+    return (prior.as_prior() if hasattr(prior, "as_prior") else prior,)
+
+
 def notes_of(prior: Any) -> tuple[str, ...]:
     """What a fitted prior does not protect of its own rows, which those after it inherit."""
     report = getattr(prior, "privacy_", None)
