@@ -26,6 +26,7 @@ from dpfast import (
     solve,
 )
 from dpfast.errors import PrivacyLeakWarning
+from dpfast.model_selection import PrivateSearchCV
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
 from dpfast.solvers.prior import Coefficients, known_rows, plan_refit
@@ -214,6 +215,9 @@ def test_what_a_prior_leaves_unprotected_stands_in_the_report():
     assert not fresh.reproducible
     assert any("data_norm" in note and "prior" in note for note in fresh.notes)
     assert any("random_state repeats" in note for note in fresh.notes)
+    model = LogisticRegression(**settings, data_norm=2.0, prior=earlier)
+    search = PrivateSearchCV(model, {"intercept_scaling": [1.0, 2.0]}, epsilon=3.0).fit(X, y)
+    assert search.privacy_.notes[:2] == fresh.notes[:2]
 
 
 def test_log_links_take_none():
