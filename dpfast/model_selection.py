@@ -416,7 +416,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ]
         with np.errstate(all="ignore"):
             noisy, (index, model) = Curator(parts, ledger, rng).release(search)
-            report = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
+            report = PrivacyReport.from_ledger(
+                ledger, reproducible=rng.reproducible, notes=model.privacy_.notes
+            )
         limit = worst(model)
         best_score = noisy if limit == 0.0 else (noisy - 1.0) * limit
         model.privacy_, repeated = FITS.note(count, rows.shape[1], report)

@@ -36,7 +36,13 @@ from dpfast.estimators._messages import (
     with_promise,
 )
 from dpfast.estimators._one_vs_rest import planned
-from dpfast.estimators._prior import CoefficientPrior, check_order, plan_with_prior
+from dpfast.estimators._prior import (
+    CoefficientPrior,
+    check_order,
+    notes_of,
+    plan_with_prior,
+    what_is_known,
+)
 from dpfast.estimators._targets import Targets
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, Ledger
@@ -486,10 +492,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 accountant=self.accountant,
                 events=events,
                 random_state=self.random_state,
-                notes=notes,
+                notes=(*notes, *notes_of(self.prior)),
                 checkpoint=fit_params.get("checkpoint"),
                 accounts=accounts,
-                distinction=(self._settings(), targets),
+                distinction=(self._settings(), targets, *what_is_known(self.prior)),
                 begun=begun,
             )
         repeated = None

@@ -178,6 +178,26 @@ def check_order(prior: Any, model: Any) -> None:
         )
 
 
+def what_is_known(prior: Any) -> tuple[Any, ...]:
+    """The numbers of a prior, by which one fit is told from another; none without one."""
+    if isinstance(prior, tuple):
+        return tuple(map(np.asarray, prior))
+    if prior is None:
+        return ()
+    return (prior.as_prior() if hasattr(prior, "as_prior") else prior,)
+
+
+def notes_of(prior: Any) -> tuple[str, ...]:
+    """What a fitted prior does not protect of its own rows, which those after it inherit."""
+    report = getattr(prior, "privacy_", None)
+    if report is None:
+        return ()
+    notes = tuple(f"{note} (of the fit that the prior is from)" for note in report.notes)
+    if report.reproducible:
+        return (*notes, "the rows of the prior, whose noise its random_state repeats")
+    return notes
+
+
 def _numbers(name: str, values: Any) -> Vector:
     found = np.asarray(values)
     if found.dtype.kind not in "fiub" or not np.all(np.isfinite(found)):

@@ -13,6 +13,7 @@ from dpfast import (
     Budget,
     BudgetAccountant,
     BudgetExceeded,
+    CoefficientPrior,
     LogisticRegression,
     Loss,
     Problem,
@@ -385,6 +386,17 @@ def test_estimators_hand_it_on(source, tmp_path):
         model.fit(X, y, checkpoint=tmp_path / "x")
     with pytest.raises(ValueError, match="checkpoint must be None for rows in memory"):
         solve(Problem(X, y, data_norm=2.0), "dp-gd", Budget(1.0, 1e-6), checkpoint="x")
+
+
+def test_a_fit_goes_on_with_its_own_prior_alone(source, tmp_path):
+    """The gradients in the file are those at what the first one expected."""
+    settings = {"epsilon": 5.0, "data_norm": 2.0, "classes": [-1.0, 1.0], "random_state": 1}
+    d = source.n_features + 1
+    one, other = (CoefficientPrior([c] * (d - 1), covariance=[0.04] * d) for c in (0.1, -0.1))
+    LogisticRegression(**settings, prior=one).fit(source, checkpoint=tmp_path / "log")
+    with pytest.raises(CheckpointError, match="another fit: plan differ"):
+        LogisticRegression(**settings, prior=other).fit(source, checkpoint=tmp_path / "log")
+    LogisticRegression(**settings, prior=one).fit(source, checkpoint=tmp_path / "log")
 
 
 def test_a_solver_that_draws_between_its_releases_has_none(source, tmp_path):

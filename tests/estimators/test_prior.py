@@ -25,6 +25,8 @@ from dpfast import (
     blocks,
     solve,
 )
+from dpfast.errors import PrivacyLeakWarning
+from dpfast.model_selection import PrivateSearchCV
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
 from dpfast.solvers.prior import Coefficients, known_rows, plan_refit
@@ -202,6 +204,20 @@ def test_what_is_refused(settings, error, message):
     given = {**DECLARED, "classes": [0, 1], "prior": table(50, 1), **settings}
     with pytest.raises(error, match=message):
         LogisticRegression(**given).fit(X, y)
+
+
+def test_what_a_prior_leaves_unprotected_stands_in_the_report():
+    X, y = table(300)
+    settings = {"classes": [0, 1], "strict": False}
+    with pytest.warns(PrivacyLeakWarning):
+        earlier = LogisticRegression(**settings, random_state=0).fit(X, y)
+    fresh = LogisticRegression(**settings, data_norm=2.0, prior=earlier).fit(X, y).privacy_
+    assert not fresh.reproducible
+    assert any("data_norm" in note and "prior" in note for note in fresh.notes)
+    assert any("random_state repeats" in note for note in fresh.notes)
+    model = LogisticRegression(**settings, data_norm=2.0, prior=earlier)
+    search = PrivateSearchCV(model, {"intercept_scaling": [1.0, 2.0]}, epsilon=3.0).fit(X, y)
+    assert search.privacy_.notes[:2] == fresh.notes[:2]
 
 
 def test_log_links_take_none():
