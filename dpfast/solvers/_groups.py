@@ -49,6 +49,10 @@ _SEEN = 4.0
 _RADIUS, _ROW, _MORE_ALIKE = 0.7, 3.0, 1.35
 # Share of all rows that are in groups which are not large.
 _IN_SMALL = 0.8
+# Up to this mean size, and from so many groups behind one weight, times µ, on, two classes are
+# clipped as rows are, by factors that do not depend on labels: with more rows in a group, these may
+# be alike for other reasons than the columns, and what they have in common is cut.
+_SINGLE, _MANY_SINGLE = 1.25, 40.0
 # More steps than for rows, where few are planned: each is worth more.
 _MORE, _MOST_STEPS = 4.0, 28
 # Between √m and m a group's length is m to one of these powers, taken to be this until it is known.
@@ -114,7 +118,7 @@ class Groups:
 
     sizes: Gaussian
     free: tuple[str, ...]
-    settings: Callable[[float], dict[str, Any]]
+    settings: Callable[..., dict[str, Any]]
     u: float
     law: SizeLaw | None = None
 
@@ -130,12 +134,11 @@ def gradient_query(
     shape: ProblemShape,
     limit: float,
     neighboring_relation: str,
-    consistent: bool,
     n_classes: int = 1,
 ) -> GroupGradient:
     """The query of every step."""
     weight = _ALIKE * records_apart(neighboring_relation)
-    return GroupGradient(shape, limit, weight, n_classes, consistent)
+    return GroupGradient(shape, limit, weight, n_classes)
 
 
 def limit_of(shape: ProblemShape, radius: float, farthest: float) -> float:
@@ -157,7 +160,7 @@ def planned(
     release: Release,
     shape: ProblemShape,
     free: tuple[str, ...],
-    settings: Callable[[float], dict[str, Any]],
+    settings: Callable[..., dict[str, Any]],
     u: float,
 ) -> Groups:
     """The release of the sizes, and what follows from it."""
@@ -181,8 +184,10 @@ def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
     law = learned_sizes(groups.sizes, curator)
     found = replace(groups, law=law)
     more = math.pow(law.mean, 1.0 - _POWER)
-    before, after = groups.settings(groups.u), groups.settings(groups.u * more)
-    changes = {name: after[name] for name in groups.free}
+    single = "consistent" in groups.free and law.mean < _SINGLE and groups.u >= _MANY_SINGLE
+    alike = {"consistent": True} if single else {}
+    before, after = groups.settings(groups.u), groups.settings(groups.u * more, **alike) | alike
+    changes = {name: after[name] for name in groups.free if name in after}
     if "clip" in changes:
         changes["clip"] = settings.clip * after["clip"] / before["clip"]
         changes["clip_norm"] = settings.clip_norm * after["clip"] / before["clip"]
@@ -203,6 +208,8 @@ class Pace:
         To which single rows' gradients are clipped.
     half : float, default=1.0
         Half the width of the targets' range, in units of which the descent is.
+    consistent : bool, default=False
+        Whether labels have no part in what slopes are multiplied by.
     """
 
     def __init__(
@@ -212,6 +219,7 @@ class Pace:
         shape: ProblemShape,
         row_norm: float,
         half: float = 1.0,
+        consistent: bool = False,
     ) -> None:
         assert isinstance(mechanism.query, GroupGradient)
         assert groups.law is not None
@@ -227,6 +235,7 @@ class Pace:
         longer = 1.0 if shape.loss.even else _MORE_ALIKE
         self._radii = _RADIUS * self._gauge * mean ** (longer * (_POWERS - 0.5))
         self._weight = mechanism.query.weight * shape.n_samples
+        self._consistent = consistent
         # The guess is worth as much as a release of this deviation.
         self._precision = 1.0 / _BELIEF**2
         self._share = float(groups.law.alike(np.array([_POWER]))[0])
@@ -243,9 +252,10 @@ class Pace:
         return self.norm / (self._half * self.rows)
 
     @property
-    def point(self) -> tuple[float, float, float, float]:
+    def point(self) -> tuple[float, float, float, float | None]:
         """What the next gradient is asked with."""
-        return _ROW * self._row_norm, self.norm, self._gauge, self._correlation
+        correlation = self._correlation if self._consistent else None
+        return _ROW * self._row_norm, self.norm, self._gauge, correlation
 
     @property
     def _correlation(self) -> float:

@@ -164,7 +164,9 @@ def descend(
     pace = None
     if settings.groups is not None:
         clip = settings.clip_norm
-        pace = _groups.Pace(settings.groups, mechanism, shape, clip, units.loss)
+        pace = _groups.Pace(
+            settings.groups, mechanism, shape, clip, units.loss, settings.consistent
+        )
     # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
     # spread that whitening takes from the rows, gradient steps would have to be tiny.
     damping = None
@@ -260,7 +262,7 @@ class _Units:
     ridge: float
     weights: float = 1.0
     loss: float = 1.0
-    asked: tuple[float, ...] = ()
+    asked: tuple[float | None, ...] = ()
     change: float = 1.0
     intercept: float | None = None
 
