@@ -169,14 +169,36 @@ def planned(
 
 def learned_sizes(sizes: Gaussian, curator: Curator) -> SizeLaw:
     """How many rows groups have, of the sizes that stand out of the noise."""
-    query = sizes.query
-    assert isinstance(query, GroupSizes)
-    counts = curator.release(sizes)
+    return seen_sizes(sizes, curator.release(sizes))
+
+
+def seen_sizes(sizes: Gaussian, counts: Vector) -> SizeLaw:
+    """The same of counts that were released."""
     seen = np.where(counts > _SEEN * sizes.stddev, counts, 0.0)
     if not seen.any():
         seen[0] = 1.0  # of the smallest size, with which noise does least
-    middle = 0.5 * (query.edges[:-1] + query.edges[1:] - 1.0)
-    return SizeLaw(middle[seen > 0.0], seen[seen > 0.0] / seen.sum())
+    return SizeLaw(_middles(sizes)[seen > 0.0], seen[seen > 0.0] / seen.sum())
+
+
+def mean_part(sizes: Gaussian, counts: Vector, n_groups: int, most: float) -> tuple[float, float]:
+    """What groups count on average if one of `most` rows or more counts 1, and its deviation.
+
+    Of all counts, since large groups that hide in the noise hold many rows; they add up to the
+    number of groups, which takes most of the noise away.
+    """
+    parts = np.minimum(1.0, _middles(sizes) / most)
+    middle = float(parts.mean())
+    found = middle + float((parts - middle) @ counts) / n_groups
+    deviation = sizes.stddev / n_groups * float(np.linalg.norm(parts - middle))
+    return min(1.0, max(found, float(parts.min()))), deviation
+
+
+def _middles(sizes: Gaussian) -> Vector:
+    """Of what is counted together."""
+    assert isinstance(sizes.query, GroupSizes)
+    edges = sizes.query.edges
+    middles: Vector = 0.5 * (edges[:-1] + edges[1:] - 1.0)
+    return middles
 
 
 def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
