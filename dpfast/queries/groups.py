@@ -64,18 +64,19 @@ class GroupGradient(InCoordinates):
     alikeness ``a_u`` in [0, 1] is ``min(1, γ r / l)``, l the length of the group's gradient before
     it is scaled and r the root mean square of its rows'.
 
-    A group with a surprising label has a longer gradient than it had with another.  If
-    `consistent`, labels have no part in what its slopes are multiplied by to begin with: rows are
+    A group with a surprising label has a longer gradient than it had with another.  With the
+    correlation ρ of the slopes of a group's rows, for the logistic loss, labels have no part in
+    what its slopes are multiplied by to begin with: rows are
     cut as by :class:`~dpfast.queries.CoordinateGradient`, and groups by the length to expect of
-    them, see csrc/groups.h, ρ the correlation of the slopes of its rows: cut all the same, they
+    them, see csrc/groups.h: cut all the same, they
     have the expectation 0 where labels follow the model.  What comes after leaves most of it.
 
     Of the multinomial loss, a row's slopes are the vector ``s - e_y`` of all K classes, and lengths
     are Frobenius norms; the labels are the rows' own.  The arguments are the transform, the weights
-    (of shape (dim,) or (dim, K)), R, C, γ, ρ, and, if the loss is to be that of residuals in other
-    units or with a narrower corner, their size.
+    (of shape (dim,) or (dim, K)), R, C, γ, ρ or None, and, if the loss is to be that of residuals
+    in other units or with a narrower corner, their size.
 
-    Sensitivity: ``√(k² + ω²)``, whatever the loss is, `consistent` or not, since slopes are scaled
+    Sensitivity: ``√(k² + ω²)``, whatever the loss is, with ρ or without, since slopes are scaled
     down as above after that: the first parts of two groups are at most k
     apart, and the second at most ω.
 
@@ -89,13 +90,6 @@ class GroupGradient(InCoordinates):
         ``ω``.
     n_classes : int, default=1
         K; 1 for losses of one margin.
-    consistent : bool, default=False
-        For the logistic loss.
-
-    Raises
-    ------
-    ValueError
-        If `consistent` and the loss is another one.
     """
 
     def __init__(
@@ -104,11 +98,9 @@ class GroupGradient(InCoordinates):
         limit: float,
         weight: float,
         n_classes: int = 1,
-        consistent: bool = False,
     ) -> None:
-        check_consistent(consistent, shape.loss)
         super().__init__(shape, limit)
-        self.weight, self.n_classes, self.consistent = weight, n_classes, consistent
+        self.weight, self.n_classes = weight, n_classes
         self.largest_argument = shape.largest_weights
         self.dimension = n_classes * shape.dim + 1
 
@@ -130,11 +122,16 @@ class GroupGradient(InCoordinates):
         return problem, transform, reach_of(self.shape, transform)
 
     def check_point(self, *point: Any) -> None:
-        """Refuse bounds with which products would leave the range of float64."""
+        """Refuse bounds with which products would leave the range of float64.
+
+        And a correlation for another loss than the logistic one.
+        """
         super().check_point(*point)
         bounds, correlation = (*point[1:4], *point[5:]), point[4:5]
+        known = [rho for rho in correlation if rho is not None]
+        check_consistent(bool(known), self.shape.loss)
         in_range = all(1e-100 <= bound <= 1e100 for bound in bounds)
-        if not (in_range and all(0.0 <= rho <= 1.0 for rho in correlation)):
+        if not (in_range and all(0.0 <= rho <= 1.0 for rho in known)):
             raise ValueError(
                 "R, C, γ and sizes must be between 1e-100 and 1e100, and ρ between 0 and 1; got "
                 f"{point[1:]}. Nothing was spent."
@@ -152,7 +149,7 @@ class GroupGradient(InCoordinates):
         return np.append((transform.T @ total.T).ravel() / norm, self.weight * share)
 
     def _clip(
-        self, row_norm: float, norm: float, gauge: float, correlation: float, reach: float
+        self, row_norm: float, norm: float, gauge: float, correlation: float | None, reach: float
     ) -> GroupClip:
         """How groups are clipped so that what is stated of them holds."""
         shape = self.shape
@@ -168,8 +165,8 @@ class GroupGradient(InCoordinates):
             # Products of rows, and a form of them; each row in the coordinates.
             relative=2.0 * unit,
             absolute=2.0 * unit * reach,
-            consistent=self.consistent,
-            correlation=correlation,
+            consistent=correlation is not None,
+            correlation=correlation or 0.0,
         )
 
 

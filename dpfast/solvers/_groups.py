@@ -47,6 +47,10 @@ _SEEN = 4.0
 _RADIUS, _ROW, _MORE_ALIKE = 0.7, 3.0, 1.35
 # Share of all rows that are in groups which are not large.
 _IN_SMALL = 0.8
+# Up to this mean size, and from so many groups behind one weight, times µ, on, two classes are
+# clipped as rows are, by factors that do not depend on labels: with more rows in a group, these may
+# be alike for other reasons than the columns, and what they have in common is cut.
+_SINGLE, _MANY_SINGLE = 1.25, 40.0
 # More steps than for rows, where few are planned: each is worth more.
 _MORE, _MOST_STEPS = 4.0, 28
 # Between √m and m a group's length is m to one of these powers, taken to be this until it is known.
@@ -97,7 +101,7 @@ class Groups:
 
     sizes: Gaussian  # the release of the counts
     free: tuple[str, ...]  # settings that follow what is learned
-    settings: Callable[[float], dict[str, Any]]  # by name, from rows behind one weight
+    settings: Callable[..., dict[str, Any]]  # by name, from rows behind one weight
     u: float  # groups behind one weight, times µ
     law: SizeLaw | None = None  # once it is released
 
@@ -113,12 +117,11 @@ def gradient_query(
     shape: ProblemShape,
     limit: float,
     neighboring_relation: str,
-    consistent: bool,
     n_classes: int = 1,
 ) -> GroupGradient:
     """The query of every step."""
     weight = _ALIKE * records_apart(neighboring_relation)
-    return GroupGradient(shape, limit, weight, n_classes, consistent)
+    return GroupGradient(shape, limit, weight, n_classes)
 
 
 def limit_of(shape: ProblemShape, radius: float, farthest: float) -> float:
@@ -140,7 +143,7 @@ def planned(
     release: Release,
     shape: ProblemShape,
     free: tuple[str, ...],
-    settings: Callable[[float], dict[str, Any]],
+    settings: Callable[..., dict[str, Any]],
     u: float,
 ) -> Groups:
     """The release of the sizes, and what follows from it."""
@@ -149,14 +152,36 @@ def planned(
 
 def learned_sizes(sizes: Gaussian, curator: Curator) -> SizeLaw:
     """How many rows groups have, of the sizes that stand out of the noise."""
-    query = sizes.query
-    assert isinstance(query, GroupSizes)
-    counts = curator.release(sizes)
+    return seen_sizes(sizes, curator.release(sizes))
+
+
+def seen_sizes(sizes: Gaussian, counts: Vector) -> SizeLaw:
+    """The same of counts that were released."""
     seen = np.where(counts > _SEEN * sizes.stddev, counts, 0.0)
     if not seen.any():
         seen[0] = 1.0  # of the smallest size, with which noise does least
-    middle = 0.5 * (query.edges[:-1] + query.edges[1:] - 1.0)
-    return SizeLaw(middle[seen > 0.0], seen[seen > 0.0] / seen.sum())
+    return SizeLaw(_middles(sizes)[seen > 0.0], seen[seen > 0.0] / seen.sum())
+
+
+def mean_part(sizes: Gaussian, counts: Vector, n_groups: int, most: float) -> tuple[float, float]:
+    """What groups count on average if one of `most` rows or more counts 1, and its deviation.
+
+    Of all counts, since large groups that hide in the noise hold many rows; they add up to the
+    number of groups, which takes most of the noise away.
+    """
+    parts = np.minimum(1.0, _middles(sizes) / most)
+    middle = float(parts.mean())
+    found = middle + float((parts - middle) @ counts) / n_groups
+    deviation = sizes.stddev / n_groups * float(np.linalg.norm(parts - middle))
+    return min(1.0, max(found, float(parts.min()))), deviation
+
+
+def _middles(sizes: Gaussian) -> Vector:
+    """Of what is counted together."""
+    assert isinstance(sizes.query, GroupSizes)
+    edges = sizes.query.edges
+    middles: Vector = 0.5 * (edges[:-1] + edges[1:] - 1.0)
+    return middles
 
 
 def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
@@ -164,8 +189,10 @@ def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
     law = learned_sizes(groups.sizes, curator)
     found = replace(groups, law=law)
     more = math.pow(law.mean, 1.0 - _POWER)
-    before, after = groups.settings(groups.u), groups.settings(groups.u * more)
-    changes = {name: after[name] for name in groups.free}
+    single = "consistent" in groups.free and law.mean < _SINGLE and groups.u >= _MANY_SINGLE
+    alike = {"consistent": True} if single else {}
+    before, after = groups.settings(groups.u), groups.settings(groups.u * more, **alike) | alike
+    changes = {name: after[name] for name in groups.free if name in after}
     if "clip" in changes:
         changes["clip"] = settings.clip * after["clip"] / before["clip"]
         changes["clip_norm"] = settings.clip_norm * after["clip"] / before["clip"]
@@ -176,7 +203,7 @@ class Pace:
     """The radius of the gradients along a descent, as the alikeness that was released has it.
 
     Single rows' gradients are clipped to `row_norm`; the descent is in units of `half` the width of
-    the targets' range.
+    the targets' range.  If `consistent`, labels have no part in what slopes are multiplied by.
     """
 
     def __init__(
@@ -186,6 +213,7 @@ class Pace:
         shape: ProblemShape,
         row_norm: float,
         half: float = 1.0,
+        consistent: bool = False,
     ) -> None:
         assert isinstance(mechanism.query, GroupGradient)
         assert groups.law is not None
@@ -201,6 +229,7 @@ class Pace:
         longer = 1.0 if shape.loss.even else _MORE_ALIKE
         self._radii = _RADIUS * self._gauge * mean ** (longer * (_POWERS - 0.5))
         self._weight = mechanism.query.weight * shape.n_samples
+        self._consistent = consistent
         # The guess is worth as much as a release of this deviation.
         self._precision = 1.0 / _BELIEF**2
         self._share = float(groups.law.alike(np.array([_POWER]))[0])
@@ -217,9 +246,10 @@ class Pace:
         return self.norm / (self._half * self.rows)
 
     @property
-    def point(self) -> tuple[float, float, float, float]:
+    def point(self) -> tuple[float, float, float, float | None]:
         """What the next gradient is asked with."""
-        return _ROW * self._row_norm, self.norm, self._gauge, self._correlation
+        correlation = self._correlation if self._consistent else None
+        return _ROW * self._row_norm, self.norm, self._gauge, correlation
 
     @property
     def _correlation(self) -> float:

@@ -99,12 +99,18 @@ class LogLink:
 class Counted(NamedTuple):
     """How many rows of a group count as one record, in a tuple that is empty if a record is a row.
 
-    And on average over the records: what a group counts so, and what it weighs.
+    And on average over the records: what a group counts so, by which part of itself that may be
+    wrong, and what a group weighs.
     """
 
     rows: tuple[float, ...]
     part: float
+    doubt: float
     weight: float
+
+    def weighing(self, weight: float) -> Counted:
+        """The same with another weight."""
+        return Counted(self.rows, self.part, self.doubt, weight)
 
     def ridge(self, ridge: float) -> float:
         """A ridge beside the mean loss of rows, beside sums of what these rows weigh."""
@@ -204,12 +210,12 @@ def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread
     mean = min(max(mean, low, edges[0]), high)
     return Spread(
         mean=mean,
-        doubt=deviation / mean,
+        doubt=math.hypot(deviation / mean, level.doubt),
         relative=min(8.0, max(0.3, law.relative * law.mean / mean)),
         top=float(edges[1 + highest(counts[1:], noise)]),
         law=law,
-        level=Counted(level.rows, level.part, weight),
-        steps=Counted(steps.rows, steps.part, steps.weight * weight / level.weight),
+        level=level.weighing(weight),
+        steps=steps.weighing(steps.weight * weight / level.weight),
     )
 
 
@@ -220,11 +226,17 @@ def _counted(link: LogLink, shape: ProblemShape, curator: Curator) -> tuple[Coun
     so rows count alike as soon as two numbers can be learned, and later in the gradients.
     """
     if link.sizes is None:
-        return (Counted((), 1.0, shape.max_weight),) * 2
-    law = _groups.learned_sizes(link.sizes, curator)
-    counted = [law.counted(min(1.0, most / link.rows)) for most in (_PLENTY, _EACH * shape.dim)]
-    level, steps = (Counted((rows,), part, shape.max_weight * part) for rows, part in counted)
-    return level, steps
+        return (Counted((), 1.0, 0.0, shape.max_weight),) * 2
+    counts = curator.release(link.sizes)
+    law = _groups.seen_sizes(link.sizes, counts)
+
+    def as_many_as(least: float) -> Counted:
+        assert link.sizes is not None
+        rows, _ = law.counted(min(1.0, least / link.rows))
+        part, deviation = _groups.mean_part(link.sizes, counts, shape.n_samples, rows)
+        return Counted((rows,), part, deviation / part, shape.max_weight * part)
+
+    return as_many_as(_PLENTY), as_many_as(_EACH * shape.dim)
 
 
 def _weight(shape: ProblemShape, counts: Vector, edges: Vector, noise: float, most: float) -> float:

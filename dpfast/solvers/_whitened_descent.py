@@ -174,8 +174,10 @@ class _Gradients:
         assert mechanism.query is not None
         self._fixed = curator.fix(mechanism.query, transform, *units.rows)
         if settings.groups is not None:
-            clip = settings.clip_norm
-            pace = _groups.Pace(settings.groups, mechanism, shape, clip, units.loss)
+            pace = _groups.Pace(
+                settings.groups, mechanism, shape, settings.clip_norm, units.loss,
+                settings.consistent,
+            )  # fmt: skip
         self._pace, self._corners = pace, settings.corners
         self.norms: list[float] = []
         self.noise = self._planned = mechanism.stddev / shape.n_samples / settings.curvature
@@ -263,7 +265,7 @@ class _Units:
     ridge: float  # in these units
     weights: float = 1.0  # half the width of the targets' range
     loss: float = 1.0  # by how much that stretches the loss
-    asked: tuple[float, ...] = ()  # with gradients, the width of the loss's corner last
+    asked: tuple[float | None, ...] = ()  # with gradients, the width of the loss's corner last
     rows: tuple[float, ...] = ()  # of a group that count as one, with a log link
     change: float = 1.0  # by which factor steps are longer
     intercept: float | None = None  # where the descent begins; None: nothing was learned

@@ -125,8 +125,9 @@ def with_counts(share: float, counts: float) -> float:
 def automatic_consistent(shape: ProblemShape, u: float) -> bool:
     """Whether rows are clipped by factors that do not depend on their labels.
 
-    Not those of persons with two classes: where what decides a person's labels besides the columns
-    is alike for all its rows, as on real panels, they lose up to twice as much by it, or more.
+    Not those of persons with two classes, unless most turn out to have one row: where what decides
+    a person's labels besides the columns is alike for all its rows, as on real panels, they lose up
+    to twice as much by it, or more.
     """
     return shape.loss.multiclass and not clips_groups(shape) and u >= _CONSISTENT
 

@@ -228,6 +228,7 @@ def plan(
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
     release = releases(budget_mu(budget, accountant), neighboring_relation)
+    follows_sizes = consistent == "auto" and shape.loss.multiclass
     consistent = check_consistent(consistent, shape, automatic_consistent(shape, u))
     narrowing = _check_narrowing(narrowing, shape, u)
     # In the end the intercept is settled by the counts: there they have a part of their own.
@@ -258,6 +259,7 @@ def plan(
     if shape.loss.log_link:
         automatic = partial(_linked_settings, automatic)
     free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
+    free += ("consistent",) * follows_sizes
     options = _checked(chosen, automatic, shape, u)
     target_rounds = _check_target_rounds(target_rounds, shape)
     ranges, for_ranges = _column_ranges_planned(range_rounds, shape, rows, release)
@@ -417,7 +419,7 @@ def _slopes(
     if clips_groups(shape):
         share += _groups.SIZES_SHARE
         learned["groups"] = _groups.planned(release, shape, free, automatic, u)
-        query = _groups.gradient_query(shape, limit, neighboring_relation, consistent)
+        query = _groups.gradient_query(shape, limit, neighboring_relation)
     elif target_rounds > 0:
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     return _Slopes(share, query, learned)

@@ -126,9 +126,7 @@ def plan_multinomial(
     release = releases(budget_mu(budget, accountant), neighboring_relation)
     query: Query = ClassGradient(shape, settings.clip_norm, settings.limit, n_classes, consistent)
     if grouped:
-        query = _groups.gradient_query(
-            shape, settings.limit, neighboring_relation, consistent, n_classes
-        )
+        query = _groups.gradient_query(shape, settings.limit, neighboring_relation, n_classes)
     a_round = settings.learning_share / settings.rounds
     moments = tuple(
         release(a_round, _of_all_classes(mechanism, n_classes), mechanism.where)

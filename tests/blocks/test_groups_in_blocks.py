@@ -109,10 +109,10 @@ def test_queries_find_the_sums_of_rows_in_memory(most, block_rows):
     transform = np.random.default_rng(1).standard_normal((4, 4))
     w = np.array([0.5, -1.0, 0.2, 0.1])
     cases = [
-        (GroupGradient(cornered, 1e3, 0.5), (transform,), (w, 1.3, 2.0, 1.1, 0.0, 0.1)),
+        (GroupGradient(cornered, 1e3, 0.5), (transform,), (w, 1.3, 2.0, 1.1, None, 0.1)),
         (GroupSizes(shape), (), ()),
-        (GroupGradient(shape, 1e3, 0.5), (transform,), (w, 1.3, 2.0, 1.1, 0.0)),
-        (GroupGradient(shape, 1e3, 0.5, consistent=True), (transform,), (w, 1.3, 2.0, 1.1, 0.3)),
+        (GroupGradient(shape, 1e3, 0.5), (transform,), (w, 1.3, 2.0, 1.1, None)),
+        (GroupGradient(shape, 1e3, 0.5), (transform,), (w, 1.3, 2.0, 1.1, 0.3)),
         (ColumnParts(shape, 1.5), (), (np.full(3, 0.1), np.full(3, 0.4))),
         (Gram(shape, 1.5, 1e3), (transform,), ()),
         (ClippedGradient(shape, 0.7), (w,), ()),

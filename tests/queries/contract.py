@@ -450,14 +450,19 @@ def _ridge_alone(query: Any, w: Any, direction: Any, steps: Any, n: int) -> np.n
     return np.clip(0.5 * query.shape.alpha * n * squares, -most, most)
 
 
-def group_points(query: Any) -> list[tuple[Any, ...]]:
-    """Radii at which rows, groups and neither are cut, at weights near and far from zero."""
+def group_points(query: Any, alike: bool = False) -> list[tuple[Any, ...]]:
+    """Radii at which rows, groups and neither are cut, at weights near and far from zero.
+
+    With `alike`, there are correlations.
+    """
     k, dim = query.n_classes, query.shape.dim
     weights = [np.zeros(dim), *1e3 * np.eye(dim)[[0, -1]], weights_of(dim)[-1]]
     if k > 1:
         drawn = np.random.default_rng(2)
         weights = [np.zeros((dim, k)), *(1e3 * drawn.standard_normal((2, dim, k)))]
-    radii = ((0.7, 5.0, 2.0, 0.0), (3.0, 1.5, 1.0, 0.3), (1e3, 1e3, 0.5, 1.0))
+    radii = [(0.7, 5.0, 2.0, 0.0), (3.0, 1.5, 1.0, 0.3), (1e3, 1e3, 0.5, 1.0)]
+    if not alike:
+        radii = [(*bounds, None) for *bounds, _ in radii]
     transforms = (transform_of(query), stretched(query))
     return [(t, w, *each) for t in transforms for w in weights for each in radii]
 
@@ -560,8 +565,8 @@ def group_cases() -> list[Case]:
                     f"gradient of groups, {classes} classes, at most {most} rows, {name}"
                     + (", consistent" if alike else ""),
                     GroupGradient,
-                    (60.0, 0.5, classes, alike),
-                    group_points,
+                    (60.0, 0.5, classes),
+                    partial(group_points, alike=alike),
                     LOGISTIC,
                     SIGNS if classes == 1 else CLASSES,
                     0.9,

@@ -45,7 +45,7 @@ def run(problem, settled, script=None):
 @pytest.mark.parametrize("size", [1, 3, 12, 40])
 def test_the_mean_size_is_learned(size):
     problem = panel([size] * 3000)
-    settled = plan(problem, "auto", BUDGET)
+    settled = plan(problem, "auto", BUDGET, consistent=False)
     curator = Curator(problem, Ledger(BUDGET), SecureGenerator(1))
     found = _groups.learned(settled.settings.groups, settled.settings, curator)
     assert size / 1.5 <= found.groups.law.mean <= 1.5 * size
@@ -68,7 +68,7 @@ def test_few_groups_are_taken_for_small_ones():
 def test_the_radius_follows_how_alike_rows_are(alike, low, high):
     """Between √m times a row's and more than m times, m = 16."""
     problem = panel([16] * 3000, alike)
-    settled = plan(problem, "auto", Budget(8.0, 1e-6))
+    settled = plan(problem, "auto", Budget(8.0, 1e-6), consistent=True)
     _, asked = run(problem, settled)
     *_, (_, (_, row_norm, norm, gauge, correlation)) = asked
     assert gauge == pytest.approx(4.0, rel=0.2)
@@ -133,13 +133,13 @@ def test_persons_of_copies_end_near_the_minimum():
     assert lost < 0.06
 
 
-def bias(consistent, correlation=0.0):
+def bias(correlation):
     """How long the expected gradient of groups is whose labels follow the model, over the bound."""
     rng = np.random.default_rng(4)
     X, w = rng.standard_normal((4, 2)), np.array([1.5, -1.0, 0.5])
     ids = [0, 0, 0, 1]
     shape = Problem(X, np.ones(4), data_norm=5.0, groups=ids).shape
-    query = GroupGradient(shape, 60.0, 0.0, consistent=consistent)
+    query = GroupGradient(shape, 60.0, 0.0)
     total = np.zeros(4)
     for labels in itertools.product([-1.0, 1.0], repeat=4):
         problem = Problem(X, np.array(labels), data_norm=5.0, groups=ids)
@@ -150,8 +150,8 @@ def bias(consistent, correlation=0.0):
 
 
 def test_gradients_nearly_vanish_where_labels_follow_the_model():
-    assert bias(consistent=True) < 0.03 < 0.3 < bias(consistent=False)
-    assert bias(consistent=True, correlation=1.0) < 1e-12
+    assert bias(correlation=0.0) < 0.03 < 0.3 < bias(correlation=None)
+    assert bias(correlation=1.0) < 1e-12
 
 
 @pytest.mark.parametrize("copies", [1, 5])
@@ -172,6 +172,20 @@ def test_persons_of_one_row_or_of_copies_end_near_where_rows_do(copies):
         return sum(rows.objective(w) for w in found) / 3200.0
 
     assert loss(persons) < loss(rows) + 0.003
+
+
+@pytest.mark.parametrize(
+    ("sizes", "epsilon", "alike"),
+    [([1] * 3000, 4.0, True), ([1] * 2900 + [3] * 100, 4.0, True), ([1] * 3000, 0.5, False),
+     ([1, 2] * 1500, 4.0, False)],
+)  # fmt: skip
+def test_persons_of_mostly_one_row_are_clipped_as_rows_are(sizes, epsilon, alike):
+    problem = panel(sizes)
+    for chosen, expected in (("auto", alike), (False, False)):
+        settled = plan(problem, "auto", Budget(epsilon, 1e-6), consistent=chosen)
+        curator = Curator(problem, Ledger(settled.budget), SecureGenerator(1))
+        found = _groups.learned(settled.settings.groups, settled.settings, curator)
+        assert found.consistent is expected
 
 
 @pytest.mark.parametrize("most", [None, 6])

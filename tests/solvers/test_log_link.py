@@ -227,7 +227,7 @@ def test_weights_may_be_stretched_where_most_targets_are_zeros(loss, stretch):
     edges = 2.0 ** np.arange(-6.0, 3.0)
     noisy = np.where(edges == 1.0, 0.1, 0.0)
     law = TargetLaw.of(edges, noisy, 1e-4, loss.target_range[0])
-    spread = _log_link.Spread(0.1, 0.1, 3.0, 1.0, law, *[_log_link.Counted((), 1.0, 1.0)] * 2)
+    spread = _log_link.Spread(0.1, 0.1, 3.0, 1.0, law, *[_log_link.Counted((), 1.0, 0.0, 1.0)] * 2)
     assert _log_link._stretched(loss, spread) == pytest.approx(stretch, abs=0.03)
 
 
