@@ -59,8 +59,9 @@ class MeanLevel:
     ) -> Vector:
         """The weights with an intercept at which residuals add up to nothing."""
         del size
-        fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted()
-        noise = self.residuals.stddev / (self.rows * counted)  # in units of the cut
+        noise = self.residuals.stddev / self.rows  # in units of the cut
+        fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted_above(noise)
+        noise /= counted
         cut = min(_LONGEST, half * math.sqrt(_BEYOND / noise))
         told = curator.release(self.residuals, w, cut, fewest)
         mean = float(told[0]) / (self.rows * counted)

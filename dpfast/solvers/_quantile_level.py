@@ -73,9 +73,10 @@ class QuantileLevel:
             Of the groups.
         """
         q, moved, start = shape.loss.quantile or 0.5, w.copy(), float(w[-1])
-        fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted()
+        noise = self.slopes.stddev / self.rows
+        fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted_above(noise)
         rows = self.rows * counted
-        search = _Search(self.slopes.stddev / rows, _DENSE * q * (1.0 - q) / half, _FIRST * half)
+        search = _Search(noise / counted, _DENSE * q * (1.0 - q) / half, _FIRST * half)
         for _ in range(ROUNDS):
             told = curator.release(self.slopes, moved, size, fewest)
             search.add(float(told[0]) / rows)
