@@ -51,6 +51,9 @@ _IN_SMALL = 0.8
 # clipped as rows are, by factors that do not depend on labels: with more rows in a group, these may
 # be alike for other reasons than the columns, and what they have in common is cut.
 _SINGLE, _MANY_SINGLE = 1.25, 40.0
+# Deviation of the noise in a mean, over what groups count on average, up to which all rows count
+# alike.
+_HIDING = 0.03
 # More steps than for rows, where few are planned: each is worth more.
 _MORE, _MOST_STEPS = 4.0, 28
 # Between √m and m a group's length is m to one of these powers, taken to be this until it is known.
@@ -93,6 +96,13 @@ class SizeLaw(NamedTuple):
         while at > 0 and means[at] < least:
             at -= 1
         return float(self.sizes[at]), float(means[at])
+
+    def counted_above(self, noise: float) -> tuple[float, float]:
+        """The same, of a mean over groups that has noise of this deviation if each counts one.
+
+        If groups count so little that it hides them, a few large ones decide the mean.
+        """
+        return self.counted(min(1.0, noise / _HIDING))
 
 
 @dataclass(frozen=True)

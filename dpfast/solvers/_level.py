@@ -70,9 +70,10 @@ class Level:
         `half` is half the width of the targets' range, and `corner` that of the loss's corner, over
         what was declared.
         """
-        fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted()
-        rows, moved, start = self.rows * counted, w.copy(), float(w[-1])
-        noise, q = self.sums.stddev / rows, shape.loss.quantile
+        noise, q = self.sums.stddev / self.rows, shape.loss.quantile
+        fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted_above(noise)
+        rows, noise = self.rows * counted, noise / counted
+        moved, start = w.copy(), float(w[-1])
 
         def told(move: float, unit: float) -> float:
             """The mean of the sums with margins moved so."""

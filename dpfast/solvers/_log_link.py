@@ -49,7 +49,7 @@ _FARTHEST = 0.7
 _WIDE, _LEAST = 0.25, 2.0
 # Rows of groups count alike as far as groups then count as much as so many rows; for the weights'
 # direction, as so many a weight.
-_PLENTY, _EACH = 200.0, 100.0
+_PLENTY, _EACH = 400.0, 100.0
 # Below so many rows a weight correlations are left alone; and clipped slopes shorten weights.
 _CORRELATED, _CLIPPED = 40.0, 20.0
 # The least clip, in units of the spread, and in means.

@@ -108,6 +108,24 @@ def test_rows_count_alike_as_far_as_groups_count_enough():
     assert law.counted(1.0) == (1.0, 1.0)
 
 
+def test_what_groups_count_is_told_by_all_counts():
+    """Large groups, which hide in the noise one size by one, were missing."""
+    sizes = np.append(np.ones(900, int), np.geomspace(40, 900, 60).astype(int))
+    problem = panel(sizes)
+    access = plan(problem, "auto", Budget(4.0, 1e-6)).settings.groups.sizes
+    parts, deviations = [], set()
+    for seed in range(40):
+        curator = Curator(problem, Ledger(BUDGET), SecureGenerator(seed))
+        counts = curator._answer(access, None, ())
+        part, deviation = _groups.mean_part(access, counts, len(sizes), 30.0)
+        parts.append(part)
+        deviations.add(deviation)
+    (deviation,) = deviations
+    assert np.mean(parts) == pytest.approx((900 / 30 + 60) / 960, abs=deviation / 2.0)
+    assert np.std(parts) == pytest.approx(deviation, rel=0.4)
+    assert _groups.mean_part(access, counts, len(sizes), 1.0) == (1.0, 0.0)
+
+
 def test_counts_of_their_classes_settle_the_constant_of_persons():
     """Without a signal; few short steps from zero ended halfway, .05 from the best constant."""
     rng = np.random.default_rng(2)

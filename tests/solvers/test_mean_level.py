@@ -7,6 +7,7 @@ import dpfast
 from dpfast import LinearRegression, QuantileRegressor
 from dpfast.losses import Loss
 from dpfast.privacy import Budget
+from dpfast.solvers._groups import SizeLaw
 
 BUDGET = Budget(2.0, 1e-6)
 
@@ -42,6 +43,25 @@ def test_rows_of_persons_count_by_their_weights(most):
     model = QuantileRegressor(4.0, 1e-6, quantile=0.9, **settings).fit(X, y, **rows)
     below = np.average(y <= model.predict(X), weights=weight)
     assert below == pytest.approx(0.9, abs=0.02)  # and .98
+
+
+class Noise:
+    """Stands for a curator whose answers are three deviations of noise around nothing."""
+
+    @staticmethod
+    def release(access, *_):
+        return np.array([3.0 * access.stddev])
+
+
+@pytest.mark.parametrize(("kind", "parameter"), [("huber", 2.0), ("pinball", 0.9)])
+def test_a_few_persons_of_very_many_rows_do_not_decide_the_intercept(kind, parameter):
+    """If one of 500 rows counts one, groups count a fiftieth, and noise moves it by far."""
+    level = level_of(kind, parameter, unit="group")
+    shape = dpfast.ProblemShape(4000, 4, 1.0, Loss(kind, parameter), unit="group")
+    law, alike = (SizeLaw(np.array([1.0, most]), np.array([0.98, 0.02])) for most in (500.0, 1.0))
+    w = np.zeros(5)
+    found, single = (level.settled(w, shape, Noise, 0.5, 0.5, each)[-1] for each in (law, alike))
+    assert found == single != 0.0
 
 
 def test_it_is_paid_for_where_it_helps():
