@@ -53,7 +53,7 @@
 (check-sat-using qfnra-nlsat)
 (pop)
 
-; dpfast/queries/_linear.py: bounds: Vector = (np.sqrt(squares) + grow * reach) * (1.0 + grow)
+; dpfast/queries/_linear.py: return (np.sqrt(squares) + grow * reach) * (1.0 + grow)
 ; An upper bound of the norm of z and of what its own entries are wrong by.  b is the reach.
 (define-fun grow () Real (* (+ d 8.0) u))
 (push)
@@ -113,7 +113,7 @@
 (pop)
 
 ; dpfast/queries/_linear.py: norms = np.sqrt(squares) * (1.0 + (d + 8) * UNIT)
-; dpfast/queries/_linear.py: factors: Vector = radius / np.maximum(norms, radius)
+; dpfast/queries/_linear.py: return radius / np.maximum(norms, radius)
 ; f is the root of the computed sum of squares, a the larger of the computed norm and the radius.
 (push)
 (assert (and (<= 0.0 d) (<= d 1073741824.0) (<= 0.0 norm) (<= 0.0 f) (< 0.0 bound) (rounds e)))
