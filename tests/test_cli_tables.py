@@ -517,7 +517,7 @@ class TestPlan:
             assert json.loads(out)["loss"] == loss
         code, _, err = run(*plan[:2], 40, *plan[3:])
         assert code == 2
-        assert "40 rows are too few to learn the ranges of 1 columns" in err
+        assert "40 rows are too few to learn the ranges of 1 column from" in err
         code, _, err = run(*plan, "--loss", "huber")
         assert "--loss follows from --bounds and --family" in err
         for ignored in (("--family", "huber"), ("--set", "inference=true"), ("--quantile", "0.9")):
