@@ -532,6 +532,17 @@ class TestCertify:
         assert run(*FIT)[0] == 0
         return run
 
+    @pytest.mark.parametrize(
+        ("more", "numbers"),
+        # Three coefficients and an intercept, with two covariances of 4 x 4; and a threshold.
+        [(("--set", "inference=True"), 4 + 2 * 16), (("--set", "threshold=balanced"), 6)],
+        ids=str,
+    )
+    def test_all_numbers_are_counted(self, run, more, numbers):
+        bounds = {name: BOUNDS[name] for name in ("age", "ward", "ill", "target")}
+        assert run(*FIT, "--epsilon", 5, *more, bounds=bounds)[0] == 0
+        assert f"numbers released: {numbers}\n" in run("certify", "m.json")[1]
+
     def test_words_json_and_picture(self, model):
         pytest.importorskip("matplotlib").use("Agg")
         from matplotlib import pyplot
@@ -543,7 +554,7 @@ class TestCertify:
             "family: logistic",
             "target: ill",
             "columns: age, dose, ward",
-            "numbers released: 6",
+            "numbers released: 8",  # two ends of a range that was learned among them
             "A row of the table.",
             "14 x gaussian: ranges of the columns",
             "Not covered",
