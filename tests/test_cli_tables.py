@@ -437,7 +437,7 @@ class TestAccount:
         assert left[-1] < 0.2 < 0.8 < left[0]
         code, out, err = run(*FIT, *account, bounds=bounds)
         assert code == 2
-        assert "would grow from" in err
+        assert "has no room left for this: log-moment would grow from" in err
         assert json.loads(Path("a.json").read_text())["budget"]["epsilon"] == 3.8
 
     def test_it_says_what_is_left(self, run):
