@@ -623,11 +623,12 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 def _check_header(
     path: str | os.PathLike[str], header: list[str], columns: Collection[str]
 ) -> None:
-    name, hint = os.fspath(path), "Names must match exactly."
+    name, hint = os.fspath(path), "Names must stand in the first line, and match exactly."
     words = {word.strip().casefold() for field in header for word in re.split("[;|\t]", field)}
     # Where nothing says that the first line is names, it could be a record, which is not shown.
     named = not words.isdisjoint(map(str.casefold, columns))
-    found = f"The first line has {len(header)} fields, and none of these names."
+    fields = f"{len(header)} field{'s' * (len(header) > 1)}"
+    found = f"The first line has {fields}, and none of these names."
     if named:
         found = f"The file has: {show_names(header)}."
     if missing := [column for column in columns if column not in header]:

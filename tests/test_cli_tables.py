@@ -437,7 +437,7 @@ class TestAccount:
         assert left[-1] < 0.2 < 0.8 < left[0]
         code, out, err = run(*FIT, *account, bounds=bounds)
         assert code == 2
-        assert "would grow from" in err
+        assert "has no room left for this: log-moment would grow from" in err
         assert json.loads(Path("a.json").read_text())["budget"]["epsilon"] == 3.8
 
     def test_it_says_what_is_left(self, run):
@@ -517,7 +517,7 @@ class TestPlan:
             assert json.loads(out)["loss"] == loss
         code, _, err = run(*plan[:2], 40, *plan[3:])
         assert code == 2
-        assert "40 rows are too few to learn the ranges of 1 columns" in err
+        assert "40 rows are too few to learn the ranges of 1 column from" in err
         code, _, err = run(*plan, "--loss", "huber")
         assert "--loss follows from --bounds and --family" in err
         for ignored in (("--family", "huber"), ("--set", "inference=true"), ("--quantile", "0.9")):
@@ -532,6 +532,17 @@ class TestCertify:
         assert run(*FIT)[0] == 0
         return run
 
+    @pytest.mark.parametrize(
+        ("more", "numbers"),
+        # Three coefficients and an intercept, with two covariances of 4 x 4; and a threshold.
+        [(("--set", "inference=True"), 4 + 2 * 16), (("--set", "threshold=balanced"), 6)],
+        ids=str,
+    )
+    def test_all_numbers_are_counted(self, run, more, numbers):
+        bounds = {name: BOUNDS[name] for name in ("age", "ward", "ill", "target")}
+        assert run(*FIT, "--epsilon", 5, *more, bounds=bounds)[0] == 0
+        assert f"numbers released: {numbers}\n" in run("certify", "m.json")[1]
+
     def test_words_json_and_picture(self, model):
         pytest.importorskip("matplotlib").use("Agg")
         from matplotlib import pyplot
@@ -543,7 +554,7 @@ class TestCertify:
             "family: logistic",
             "target: ill",
             "columns: age, dose, ward",
-            "numbers released: 6",
+            "numbers released: 8",  # two ends of a range that was learned among them
             "A row of the table.",
             "14 x gaussian: ranges of the columns",
             "Not covered",

@@ -100,7 +100,7 @@ def add_table(command: argparse.ArgumentParser, *, required: bool) -> None:
         default=[],
         type=setting,
         metavar="NAME=VALUE",
-        help="further parameter of the estimator, as in Python (may be repeated)",
+        help="further parameter of the estimator, such as inference=True (may be repeated)",
     )
 
 

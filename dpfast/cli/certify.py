@@ -74,5 +74,16 @@ def _subject(path: str, model: TableModel) -> dict[str, Any]:
         "family": model.family,
         "target": schema.target.name,
         "columns": ", ".join(column.name for column in schema.features),
-        "numbers_released": int(np.size(model.coef_) + np.size(model.intercept_)),
+        "numbers_released": _numbers_released(model),
     }
+
+
+def _numbers_released(model: TableModel) -> int:
+    """Numbers of the file that come from the data: not only coefficients."""
+    found = [model.coef_, model.intercept_, *model.learned_ranges.values()]
+    estimates = vars(model.estimator_).get("_estimates")
+    if estimates is not None:
+        found += [estimates.covariance, estimates.sampling]
+    # A threshold that follows from the counts of the classes is one, too.
+    counted = any(event.where == "classes" for event in model.privacy_.events)
+    return counted + sum(int(np.isfinite(numbers).sum()) for numbers in found)

@@ -155,10 +155,10 @@ class PrivacyFilter:
         if cost is None or self._sum + cost > self._room:
             after = math.inf if cost is None else self._in_unit(self._sum + cost, math.inf)
             raise BudgetExceeded(
-                f"{self.unit} would grow from {self.spent:.6g} to {after:.6g} by the release(s) "
-                f"{sorted({event.where for event in events})}, over the limit {self._limit:.6g} of "
-                f"{self._source}. Nothing was spent. Give a larger budget, or ask for fewer "
-                f"releases or more noise{self._left()}."
+                f"{self._source} has no room left for this: {self.unit} would grow from "
+                f"{self.spent:.6g} to {after:.6g}, over the limit {self._limit:.6g}, by the "
+                f"release(s) {sorted({event.where for event in events})}. Nothing was spent. Give "
+                f"a larger budget, or ask for fewer releases or more noise{self._left()}."
             )
         self._sum += cost
         if events:

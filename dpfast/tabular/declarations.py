@@ -99,11 +99,11 @@ def _short_entry(name: Any, entry: Any, categorical: bool) -> tuple[str, Any]:
     if any(isinstance(value, bool) for value in entry):
         return "boolean", entry
     if categorical or any(isinstance(value, str) for value in entry):
-        texts = len(entry) == 2 and all(isinstance(value, str) for value in entry)
-        if texts and not categorical:
-            if all(map(_is_date, entry)):
+        if len(entry) == 2 and not categorical:
+            texts = [value if isinstance(value, str) else repr(value) for value in entry]
+            if all(map(_is_date, texts)):
                 return "dates", entry
-            _check_quotes(name, entry)
+            _check_quotes(name, texts)
         return "categories", entry
     return ("range" if len(entry) <= 2 else "categories"), entry
 
@@ -351,7 +351,8 @@ def _short_target(name: str, entry: Any, task: str | None) -> tuple[str, Any]:
         return "range", entry
     if task == "regression":
         raise DataError(
-            f"target {name!r}: expected its range, two numbers [low, high]; got {show(entry)}."
+            f"target {name!r}: expected its range, two numbers [low, high], as this model is of "
+            f"numbers; got {show(entry)}."
         )
     return "classes", entry
 

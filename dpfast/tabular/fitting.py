@@ -169,9 +169,10 @@ def _check_learning(schema: TableSchema, search: RangeSearch, plan: Plan[Any]) -
             f"{plan.solver!r}. solver='auto' does."
         )
     if search.n_samples < search.rows_needed:
+        columns = f"{search.n_columns} column{'s' * (search.n_columns > 1)}"
         raise ValueError(
-            f"{search.n_samples:,} {_noun(schema)}s are too few to learn the ranges of "
-            f"{search.n_columns} columns from a share of {schema.learn_share:g} of this budget: it "
+            f"{search.n_samples:,} {_noun(schema)}s are too few to learn the ranges of {columns} "
+            f"from a share of {schema.learn_share:g} of this budget: it "
             f"takes {search.rows_needed:,}. Declare narrower ranges instead for some of them, or a "
             'larger "learn_share", or a larger epsilon.'
         )

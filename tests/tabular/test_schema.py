@@ -155,6 +155,7 @@ class TestEntries:
             ([True, False], r"expected \[false, true\]"),
             ([True], r"expected \[false, true\]"),
             ([None, "x"], "a category must be text"),
+            ([18, "90"], r"two numbers in quotes may be a range .* write \[18, 90\], or"),
             (["18", "90"], r"two numbers in quotes may be a range .* write \[18, 90\], or"),
             (["01.01.2022", "31.12.2023"], r'"dates": \["01.01.2022", "31.12.2023"\], "format"'),
             (["1/1/2022 00:00", "12/31/2023 23:59"], "two dates in another form"),
