@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._arrays import check_alike
+from dpfast._arrays import as_float64, check_alike
 from dpfast._typing import Vector
 from dpfast.losses import Loss
 
@@ -87,7 +87,7 @@ class Affine:
     def __call__(self, y: NDArray[Any]) -> Vector:
         """The loss's targets."""
         with np.errstate(over="ignore"):  # a warning would tell of a target
-            scaled = (np.asarray(y, dtype=np.float64) - self.center) / self.unit
+            scaled = (as_float64("y", y) - self.center) / self.unit
         return np.clip(scaled, -1.0, 1.0)
 
     def predictions(self, margins: Vector) -> Vector:
@@ -131,7 +131,7 @@ class LogMean:
 
     def __call__(self, y: NDArray[Any]) -> Vector:
         """The loss's targets."""
-        clipped = np.clip(np.asarray(y, dtype=np.float64), self.low, self.high)
+        clipped = np.clip(as_float64("y", y), self.low, self.high)
         return np.clip(clipped / math.exp(self.center), *self.loss.target_range)
 
     def predictions(self, margins: Vector) -> Vector:

@@ -137,7 +137,7 @@ def check_persons(data: Any, name: str) -> None:
     column = data[name]
     if not isinstance(column, list | tuple):
         # Of categories, too, whose dtype says nothing of their types.
-        whole = column.to_numpy() if hasattr(column, "to_numpy") else column
+        whole = np.asarray(column) if hasattr(column, "to_numpy") else column
         column = np.asarray(whole, None if hasattr(whole, "dtype") else object)
     if isinstance(column, list | tuple) or column.dtype == np.dtype(object):
         kinds = set(map(type, column))

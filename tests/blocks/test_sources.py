@@ -5,14 +5,24 @@ import os
 import pickle
 import re
 import threading
+import traceback
 import weakref
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
 
-from dpfast import Budget, BudgetAccountant, LogisticRegression, Problem, solve
+from dpfast import (
+    Budget,
+    BudgetAccountant,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Problem,
+    solve,
+)
 from dpfast.blocks import (
     BlockProblem,
     _source,
@@ -368,6 +378,23 @@ def test_errors_about_lines_quote_none(tmp_path):
     with pytest.raises(DataError, match=r"the dataset: .*conversion error") as caught:
         list(source.blocks())
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("entry", ["secret", b"secret", 10**400, date(2031, 7, 9), 2031j])
+@pytest.mark.parametrize(
+    "model",
+    [LinearRegression(target_bounds=(0.0, 1.0)), PoissonRegressor(target_bounds=(0.0, 9.0))],
+    ids=lambda model: type(model).__name__,
+)
+def test_targets_that_are_no_numbers_are_not_quoted(model, entry, table):
+    X = table[0]
+    y = np.zeros(len(X), dtype=object)
+    y[7] = entry
+    source = from_batches(lambda: iter([(X, y)]))
+    with pytest.raises((DataError, TypeError), match="batch 0: y must hold") as caught:
+        model.set_params(data_norm=2.0).fit(source)
+    said = "".join(traceback.format_exception(caught.value))
+    assert "secret" not in said and "2031" not in said
 
 
 def test_a_source_without_targets_is_refused_before_anything_is_spent(table):

@@ -885,6 +885,14 @@ class TestPersons:
                 with pytest.raises(DataError, match=r"'who': expected ids of one type.*as text"):
                     read(table)
 
+    def test_persons_in_an_arrow_array(self, visits):
+        arrow = pytest.importorskip("pyarrow")
+        model, who = TableModel(BOUNDS, person="who"), visits["who"].tolist()
+        found = model.prepare({**visits, "who": arrow.array(who)})
+        assert found.n_samples == len(set(who))
+        with pytest.raises(DataError, match=r"row 1 .*Give every row an id"):
+            model.prepare({**visits, "who": arrow.array([None, *who[1:]])})
+
     def test_persons_whose_numbers_would_be_rounded_are_refused(self, visits):
         codes = visits["who"].astype("category").cat.codes.to_numpy(np.int64)
         many = len(np.unique(codes))
