@@ -180,6 +180,7 @@ def descend(
     # Where the loss itself changes from step to step secants tell nothing of its curvature.
     bounded = settings.narrowing == 1.0 and plain
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
+    sure = 0.0
     norms = np.empty(steps)
     corners, paces = settings.corners, settings.paces
     for iteration in range(steps):
@@ -198,6 +199,8 @@ def descend(
         norms[iteration] = units.loss * np.linalg.norm(noisy)
         if pace is not None:
             noisy = noisy / pace.rows
+        if iteration == 0:
+            sure = _kept(noisy[:free] / curvature, noise, classes)
         move = paces[iteration] * step * (noisy + pull * z)
         if bounded:
             move /= bend.most(z, noisy / curvature, noise)
@@ -216,7 +219,7 @@ def descend(
     if pace is not None:
         change = pace.change
     if settings.james_stein and settings.link is None:
-        mean = _without_noise(mean, settings, shape, coordinates, change)
+        mean = _without_noise(mean, settings, shape, coordinates, change, sure)
     if settings.james_stein and plain and classes is None and _tells_shares(shape, coordinates):
         averages = points / (steps - first), told / (steps - first)
         mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
@@ -292,11 +295,18 @@ class _Units:
 
 
 def _without_noise(
-    v: Matrix, settings: Settings, shape: ProblemShape, coordinates: Coordinates, change: float
+    v: Matrix,
+    settings: Settings,
+    shape: ProblemShape,
+    coordinates: Coordinates,
+    change: float,
+    sure: float,
 ) -> Matrix:
     """The weights less what the noise in them, whose law is public, explains.
 
-    Steps were longer by the factor `change`.
+    Steps were longer by the factor `change`.  At least the share `sure` is no noise, as the first
+    gradient says: along correlated columns few steps go all the way, and the longer the others get,
+    the less do weights stand out of the noise in them.
     """
     free, several = coordinates.free, settings.classes is not None
     # Where coordinates are hardly known, rows are short in them, and the loss is flat.  For several
@@ -304,7 +314,7 @@ def _without_noise(
     # find only a part.
     curved = min(1.0, settings.rows_per_weight / (_CURVED_SEVERAL if several else _CURVED))
     deviation = float(weight_noise(settings, shape.n_samples, np.full(1, curved))[0]) * change
-    v[:free] *= kept(v[:free], deviation, v[:free].size - several * free)
+    v[:free] *= max(sure, _kept(v[:free], deviation, settings.classes))
     return v if several else _drawn_to_prior(v, deviation, shape, coordinates)
 
 
@@ -514,6 +524,11 @@ def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
     if coordinates.anchor is not None:
         precision[coordinates.anchor] = 0.0
     return precision
+
+
+def _kept(v: Matrix, deviation: float, classes: int | None) -> float:
+    """The same for vectors, one a class, that add up to 0."""
+    return kept(v, deviation, v.size - (classes is not None) * len(v))
 
 
 def kept(v: Matrix, deviation: float, entries: int) -> float:
