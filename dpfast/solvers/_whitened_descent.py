@@ -137,16 +137,20 @@ def descend(
         v[-1] = units.intercept
     last, momentum = v, settings.momentum
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
+    sure = 0.0
     for k in range(settings.iterations):
         z = v + momentum * (v - last)
         gradient = gradients.at(z, k)
+        if k == 0:
+            told_first = gradient[: coordinates.free] / settings.curvature
+            sure = _kept(told_first, gradients.noise, settings.classes)
         v, last = steps.taken(z, gradient, gradients.noise, k), v
         if k >= averaged:
             total, points, told = total + v, points + z, told + gradient
     count, change = settings.iterations - averaged, gradients.change
     mean = total / count
     if settings.james_stein and settings.link is None:
-        mean = _without_noise(mean, settings, shape, coordinates, change)
+        mean = _without_noise(mean, settings, shape, coordinates, change, sure)
     one = settings.classes is None
     if settings.james_stein and plain and one and _tells_shares(shape, coordinates):
         averages = points / count, told / count
@@ -300,11 +304,18 @@ class _Units:
 
 
 def _without_noise(
-    v: Matrix, settings: Settings, shape: ProblemShape, coordinates: Coordinates, change: float
+    v: Matrix,
+    settings: Settings,
+    shape: ProblemShape,
+    coordinates: Coordinates,
+    change: float,
+    sure: float,
 ) -> Matrix:
     """The weights less what the noise in them, whose law is public, explains.
 
-    Steps were longer by the factor `change`.
+    Steps were longer by the factor `change`.  At least the share `sure` is no noise, as the first
+    gradient says: along correlated columns few steps go all the way, and the longer the others get,
+    the less do weights stand out of the noise in them.
     """
     free, several = coordinates.free, settings.classes is not None
     # Where coordinates are hardly known, rows are short in them, and the loss is flat.  For several
@@ -312,7 +323,7 @@ def _without_noise(
     # find only a part.
     curved = min(1.0, settings.rows_per_weight / (_CURVED_SEVERAL if several else _CURVED))
     deviation = float(weight_noise(settings, shape.n_samples, np.full(1, curved))[0]) * change
-    v[:free] *= kept(v[:free], deviation, v[:free].size - several * free)
+    v[:free] *= max(sure, _kept(v[:free], deviation, settings.classes))
     return v if several else _drawn_to_prior(v, deviation, shape, coordinates)
 
 
@@ -513,6 +524,11 @@ def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
     if coordinates.anchor is not None:
         precision[coordinates.anchor] = 0.0
     return precision
+
+
+def _kept(v: Matrix, deviation: float, classes: int | None) -> float:
+    """The same for vectors, one a class, that add up to 0."""
+    return kept(v, deviation, v.size - (classes is not None) * len(v))
 
 
 def kept(v: Matrix, deviation: float, entries: int) -> float:

@@ -557,6 +557,18 @@ def test_weights_that_noise_explains_are_drawn_to_zero(signal, low, high):
     assert spent[True] == spent[False]
 
 
+def test_a_first_gradient_that_stands_out_keeps_the_weights():
+    """Of columns that are nearly equal: few steps go all the way, others only add noise."""
+    rng = np.random.default_rng(5)
+    factor = rng.standard_normal(2000)
+    X = np.clip(0.25 * factor[:, None] + 0.05 * rng.standard_normal((2000, 50)), -1.0, 1.0)
+    y = np.where(rng.logistic(size=2000) < 2.0 * factor, 1.0, -1.0)
+    numbers = tuple(ColumnBlock("number", j, j + 1) for j in range(50))
+    problem = Problem(X, y, data_norm=math.sqrt(50.0), columns=numbers)
+    runs = [solve(problem, "auto", Budget(0.4, 1e-6), random_state=s) for s in range(4)]
+    assert max(problem.objective(run.w) for run in runs) / 2000 < 0.55
+
+
 # Losses with corners, their quantile, and default width.
 CORNERS = [("huberized-hinge", None, 0.5), ("pinball", 0.5, 0.1)]
 
