@@ -60,8 +60,8 @@ class TargetCounts(_Counts):
     The first count is of all targets up to ``edges[0]``, the one after of those up to ``edges[1]``,
     and so on; ``edges[-1]`` is the highest target.
 
-    Sensitivity: ``√k c``, c the largest weight.  One row adds its weight, at most c, to one count;
-    of two rows each does, to two counts or with opposite signs to the same.
+    Sensitivity: ``√k c``, c the largest weight, in l1 ``k c``.  One row adds its weight, at most c,
+    to one count; of two rows each does, to two counts or with opposite signs to the same.
 
     Parameters
     ----------
@@ -69,10 +69,13 @@ class TargetCounts(_Counts):
         Of a loss with a highest target.
     octaves : int
         How many edges there are.
+    norm : {"l2", "l1"}, default="l2"
+        The norm that the sensitivity is for.
     """
 
-    def __init__(self, shape: ProblemShape, octaves: int) -> None:
+    def __init__(self, shape: ProblemShape, octaves: int, norm: Literal["l2", "l1"] = "l2") -> None:
         super().__init__(shape, octaves)
+        self.norm = norm
         self.edges = shape.loss.target_range[1] * 2.0 ** -np.arange(octaves - 1.0, -1.0, -1.0)
 
     def __call__(self, prepared: RowSums) -> Vector:
@@ -85,13 +88,15 @@ class TargetSum(Query):
 
     The argument is ``top > 0``.
 
-    Sensitivity: c, the largest weight, under either relation.  One row adds between 0 and c, since
-    targets are not below 0; two rows differ by c at most.
+    Sensitivity: c, the largest weight, under either relation, in any norm of the one number.  One
+    row adds between 0 and c, since targets are not below 0; two rows differ by c at most.
 
     Parameters
     ----------
     shape : ProblemShape
         Of a loss whose targets are not below 0.
+    norm : {"l2", "l1"}, default="l2"
+        The norm that the sensitivity is for.
 
     Raises
     ------
@@ -101,12 +106,12 @@ class TargetSum(Query):
 
     dimension = 1
 
-    def __init__(self, shape: ProblemShape) -> None:
+    def __init__(self, shape: ProblemShape, norm: Literal["l2", "l1"] = "l2") -> None:
         if not shape.loss.target_range[0] >= 0.0:
             raise ValueError(
                 f"loss must be one whose targets are not below 0; got {shape.loss.name!r}."
             )
-        self.shape = shape
+        self.shape, self.norm = shape, norm
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the distance that the docstring proves."""

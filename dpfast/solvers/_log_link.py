@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from dpfast.curator import Curator
 from dpfast.losses import Loss
-from dpfast.mechanisms import Gaussian
+from dpfast.mechanisms import Gaussian, Laplace
 from dpfast.queries import RelativeGradient, TargetCounts, TargetSum, bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers._shares import Release
@@ -36,7 +36,7 @@ from dpfast.solvers._target_law import TargetLaw, highest
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-_COUNTS, _MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercept and length"
+COUNTS, MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercept and length"
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 40
 # Shares of the budget.
@@ -69,12 +69,30 @@ _POINTS, _RULE = np.polynomial.hermite_e.hermegauss(15)
 
 
 @dataclass(frozen=True)
-class LogLink:
+class MeanAsked:
+    """The accesses that tell the mean of the targets.
+
+    Attributes
+    ----------
+    counts, mean : Gaussian or Laplace
+    """
+
+    counts: Gaussian | Laplace
+    mean: Gaussian | Laplace
+
+    @property
+    def first(self) -> tuple[tuple[Gaussian | Laplace, int], tuple[Gaussian | Laplace, int]]:
+        """Those that a run begins with."""
+        return (self.counts, 1), (self.mean, 1)
+
+
+@dataclass(frozen=True)
+class LogLink(MeanAsked):
     """The accesses, and what public numbers a run needs besides them.
 
     Attributes
     ----------
-    counts, mean, calibration : Gaussian
+    calibration : Gaussian
     rows : float
         ``µ n / k`` of the whole budget.
     calibration_share : float
@@ -85,18 +103,11 @@ class LogLink:
         From rows behind one weight to the settings by name.
     """
 
-    counts: Gaussian
-    mean: Gaussian
     calibration: Gaussian
     rows: float
     calibration_share: float
     free: tuple[str, ...]
     settings: Callable[[float], dict[str, Any]]
-
-    @property
-    def first(self) -> tuple[tuple[Gaussian, int], tuple[Gaussian, int]]:
-        """Those that a run begins with."""
-        return (self.counts, 1), (self.mean, 1)
 
     @property
     def last(self) -> tuple[Gaussian, int]:
@@ -151,9 +162,10 @@ def planned(
     for_counts, for_mean, for_calibration = shares(rows)
     # Columns: weights, and the intercept if there is one.
     query = RelativeGradient(shape, 1.0, limit, 1 + (shape.intercept != 0.0))
+    octaves = TargetCounts(shape, octaves_told(shape.loss))
     return LogLink(
-        counts=release(for_counts, TargetCounts(shape, _octaves(shape.loss)), _COUNTS),
-        mean=release(for_mean, TargetSum(shape), _MEAN),
+        counts=release(for_counts, octaves, COUNTS),
+        mean=release(for_mean, TargetSum(shape), MEAN),
         calibration=release(for_calibration / _ROUNDS, query, _CALIBRATION),
         rows=rows,
         calibration_share=for_calibration,
@@ -194,7 +206,7 @@ def longest_row(shape: ProblemShape) -> float:
     return math.sqrt(shape.dim) / 1.5
 
 
-def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread:
+def learn_spread(link: MeanAsked, shape: ProblemShape, curator: Curator) -> Spread:
     """Mean, spread and range of the targets, from noisy counts."""
     query = link.counts.query
     assert isinstance(query, TargetCounts)
@@ -230,7 +242,7 @@ def _weight(shape: ProblemShape, counts: Vector, edges: Vector, noise: float) ->
     return min(most, max(found, noise / shape.n_samples))
 
 
-def _mean(link: LogLink, curator: Curator, law: TargetLaw, total: float) -> tuple[float, float]:
+def _mean(link: MeanAsked, curator: Curator, law: TargetLaw, total: float) -> tuple[float, float]:
     """Of the targets, and its deviation: from the law, and from a sum of targets that are cut.
 
     They are cut where noise and the doubt in what lies beyond weigh the same.
@@ -408,7 +420,7 @@ def _slopes(
     return directions @ parts[0], directions @ parts[1]
 
 
-def _octaves(loss: Loss) -> int:
+def octaves_told(loss: Loss) -> int:
     """So many that the whole range of positive targets is told apart."""
     low, high = loss.target_range
     whole = math.ceil(math.log2(high / low)) if low > 0.0 else 0
