@@ -29,19 +29,21 @@ _POSITIVE = 0.7
 
 
 @dataclass(frozen=True)
-class MeanUnit(MeanAsked):
-    """The accesses, and the loss for targets in units of the mean.
+class MeanUnit:
+    """What tells the mean, and the loss for targets in units of it.
 
     Attributes
     ----------
+    asked : MeanAsked
     loss : Loss
     """
 
+    asked: MeanAsked
     loss: Loss
 
     def learned(self, shape: ProblemShape, curator: Curator) -> tuple[float, float]:
         """The mean, and by which factor that of targets cut around it is lower."""
-        spread = learn_spread(self, shape, curator)
+        spread = learn_spread(self.asked, shape, curator)
         values, shares = spread.law.around(0.0)
         return spread.mean, float(values.clip(*self.loss.target_range) @ shares)
 
@@ -67,4 +69,4 @@ def planned(
     mean = release(_SHARE, TargetSum(shape, "l1"), MEAN)
     spent = ACCOUNTANTS["pure"].spent((*counts.events(1), *mean.events(1)), budget)
     left = Budget((epsilon - spent) * (1.0 - 2.0**-40))
-    return MeanUnit(counts, mean, loss), replace(shape, loss=loss), left
+    return MeanUnit(MeanAsked(counts, mean), loss), replace(shape, loss=loss), left

@@ -132,7 +132,8 @@ def plan(
         losses of numbers, 1 with a log link.  A wrong guess costs accuracy, never privacy.
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 3 for losses
-        of numbers without a log link, with a pure budget, and none for others.
+        of numbers without a log link, with a pure budget, and none for others.  With a log link and
+        an intercept "auto" learns the mean instead, and the release is in units of it.
     """
     if not callable(optimizer):
         check_choice("optimizer", optimizer, ("auto", *OPTIMIZERS))
@@ -163,7 +164,7 @@ def plan(
             settled,
             shape=whole.with_alpha(settled.shape.alpha),
             budget=budget,
-            accesses=(*mean_unit.first, *settled.accesses),
+            accesses=(*mean_unit.asked.first, *settled.accesses),
             settings=replace(settled.settings, mean_unit=mean_unit),
         )
     if target_range is None:
