@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from dpfast.groups import GroupClip, GroupedRows, index_groups
 from dpfast.losses import Loss
 from dpfast.rows import Rows, as_rows, check_matrix, is_dask
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape, gram_rows
-from dpfast.sums import RowAccess, as_vector, check_consistent
+from dpfast.sums import RowAccess, as_vector, check_consistent, divided
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -728,6 +729,9 @@ class Problem(RowAccess):
         inverse = None if self._inverse_norms is None else self._inverse_norms[1]
         rows = self._rows_of(self._rows.matrix, target, inverse)
         return self._view(_target=target, _rows=rows)
+
+    def in_unit(self, unit: float, loss: Loss) -> Self:
+        return self.with_loss(loss).with_target(partial(divided, unit=unit, loss=loss))
 
     def weighted_by(self, factors: ArrayLike, most: float) -> Self:
         weight = np.minimum(self._per_row("factors", factors), most)

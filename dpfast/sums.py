@@ -169,6 +169,10 @@ class RowSums(ABC):
         """
 
     @abstractmethod
+    def in_unit(self, unit: float, loss: Loss) -> Self:
+        """The same rows with a `loss`, and targets over `unit` > 0 that are cut to its own."""
+
+    @abstractmethod
     def weighted_gram(
         self, w: Vector, loss: Loss, max_rows: int | None = None
     ) -> tuple[Matrix, float]:
@@ -430,6 +434,15 @@ def single_rows(problem: RowSums, what: str) -> RowAccess:
             "into a dpfast.Problem."
         )
     return problem
+
+
+def divided(
+    y: ArrayLike, unit: float, loss: Loss, make: Callable[..., ArrayLike] | None = None
+) -> Vector:
+    """Targets, or what `make` makes of them, over the unit, and cut to those of the loss."""
+    target = np.asarray(y if make is None else make(y), dtype=np.float64)
+    with np.errstate(over="ignore"):
+        return np.clip(target / unit, *loss.target_range)
 
 
 def as_vector(name: str, values: ArrayLike, length: int | None) -> Vector:

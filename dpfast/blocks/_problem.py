@@ -25,7 +25,7 @@ from dpfast.groups import GroupClip
 from dpfast.losses import Loss
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
-from dpfast.sums import RowAccess, RowSums, as_vector, check_consistent
+from dpfast.sums import RowAccess, RowSums, as_vector, check_consistent, divided
 
 T = TypeVar("T")
 # From a piece of the rows to their coordinates and bounds of their lengths, and the transform.
@@ -281,6 +281,10 @@ class BlockProblem(RowSums):
                 f"{type(y).__name__}."
             )
         return self._view(make_target=y)
+
+    def in_unit(self, unit: float, loss: Loss) -> Self:
+        make = partial(divided, unit=unit, loss=loss, make=self.make_target)
+        return self.with_loss(loss).with_target(make)
 
 
 @dataclass(frozen=True)

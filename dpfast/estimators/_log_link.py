@@ -66,12 +66,14 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
         return targets
 
     def _question_bounds(self) -> None:
-        if self.delta == 0.0:
+        learned = self.fit_intercept and self.max_rows_per_group is None
+        learned &= self.solver in ("auto", "objective-perturbation")
+        if self.delta == 0.0 and not learned:
             warn(
-                "delta = 0 for counts and costs: no solver learns their mean without a delta, so "
-                "noise is in proportion to the highest target that is declared, and with wide "
-                "target_bounds models are far worse than a constant. Take delta=1e-6, or narrow "
-                "bounds.",
+                "delta = 0 for counts and costs: their mean is learned with solver='auto', an "
+                "intercept and single rows alone. Otherwise noise is in proportion to the highest "
+                "target that is declared, and with wide target_bounds models are far worse than a "
+                "constant. Take delta=1e-6, or narrow bounds.",
                 QuestionableSettingWarning,
             )
 

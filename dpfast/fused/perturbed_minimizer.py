@@ -5,7 +5,9 @@ form of the problem with ridge ``α = Λ/n``; single weights may have more, ``r 
 public and makes the objective no less convex.  Of a loss of numbers the release may be in other
 units that are public: with a `center` and a `half`, ``w = half w' + center e``, e the weights of a
 constant 1, ``w'`` minimizes the same with the targets ``(y - center) / half``, whose slopes and
-curvatures have the same bounds, whatever targets are.  Two events pay for it:
+curvatures have the same bounds, whatever targets are.  Of a loss with a log link targets may be
+divided by a public unit and cut to what the loss takes: a row's is still a function of that row.
+Two events pay for it:
 
 1. ``w(b)`` itself, exactly, for Gaussian ``b`` (the accountant "objective") or l2-Laplace ``b``
    (the accountant "pure").  The slope of a loss that is monotone in the margin has a known sign,
@@ -96,6 +98,8 @@ class PerturbedMinimizer(Access[Vector]):
     farthest : float or None, default=None
         How far the center of other units may be from 0, over their half; None if the release is in
         those of the targets.
+    in_unit : bool, default=False
+        Whether targets are divided by a unit, of a loss with a log link.
 
     Raises
     ------
@@ -117,6 +121,7 @@ class PerturbedMinimizer(Access[Vector]):
         optimizer: str | Callable[..., Any] = "auto",
         more_ridge: ArrayLike = 0.0,
         farthest: float | None = None,
+        in_unit: bool = False,
     ) -> None:
         reason = refusal(shape.loss)
         if reason is not None:
@@ -145,7 +150,9 @@ class PerturbedMinimizer(Access[Vector]):
         # the objective, which strong convexity and Jacobian are bounded by.
         ridge = self.alpha * n / ROUND_UP
         self.linear = linear_event(shape, neighboring_relation, noise, ridge, scale)
-        self.farthest = farthest
+        self.farthest, self.in_unit = farthest, in_unit
+        if in_unit and (farthest is not None or not shape.loss.log_link):
+            raise ValueError(f"in_unit must be False for the loss {shape.loss.name!r}.")
         if farthest is not None:
             check_real("farthest", farthest, low=0.0, high=2.0**30)
             if shape.loss.kind != "regression" or shape.loss.log_link:
@@ -173,6 +180,10 @@ class PerturbedMinimizer(Access[Vector]):
 
     def check(self, *point: Any) -> None:
         """Refuse units that the proof does not cover."""
+        if self.in_unit:
+            if len(point) != 1 or not 0.0 < point[0] < math.inf:
+                raise ValueError(f"the unit must be positive; got {point}. Nothing was spent.")
+            return
         if self.farthest is None and not point:
             return
         if self.farthest is None or len(point) != 2:
@@ -183,7 +194,7 @@ class PerturbedMinimizer(Access[Vector]):
         check_units(self.shape, self.farthest, *point)
 
     def answer(self, prepared: RowSums, rng: SecureGenerator, *point: Any) -> Vector:
-        """The perturbed minimizer; of targets in units of `point`, a center and a half.
+        """The perturbed minimizer; of targets in units of `point`, a center and a half, or a unit.
 
         Raises
         ------
@@ -191,7 +202,9 @@ class PerturbedMinimizer(Access[Vector]):
             If no optimizer's point can be certified.
         """
         linear = self.draw(rng) / self.shape.n_samples
-        if not point:
+        if self.in_unit:
+            prepared = prepared.in_unit(point[0], self.shape.loss)
+        if self.in_unit or not point:
             objective = LinearTerm(Erm(prepared, self.alpha), linear, self.more_ridge)
             w = certified_minimizer(objective, self.tolerance, self.optimizer).w
             return self.output.perturb(w, rng)

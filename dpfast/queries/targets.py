@@ -60,10 +60,11 @@ class TargetCounts(_Counts):
     as one record: each counts its weight over that number, or over that of its group's rows if it
     is more.
 
-    Sensitivity: ``√k c``, c the largest weight.  One row adds its weight, at most c, to one count;
-    of two rows each does, to two counts or with opposite signs to the same.  The rows of a group
-    add numbers >= 0 that add up to at most c, however many they are and whatever the argument is:
-    such a vector is no longer than c, and two of them are at most ``√2 c`` apart.
+    Sensitivity: ``√k c``, c the largest weight, in l1 ``k c``.  One row adds its weight, at most c,
+    to one count; of two rows each does, to two counts or with opposite signs to the same.  The rows
+    of a group add numbers >= 0 that add up to at most c, however many they are and whatever the
+    argument is: such a vector is no longer than c, and two of them are at most ``√2 c`` apart, in
+    l1 ``2 c``.
 
     Parameters
     ----------
@@ -71,10 +72,13 @@ class TargetCounts(_Counts):
         Of a loss with a highest target.
     octaves : int
         How many edges there are.
+    norm : {"l2", "l1"}, default="l2"
+        The norm that the sensitivity is for.
     """
 
-    def __init__(self, shape: ProblemShape, octaves: int) -> None:
+    def __init__(self, shape: ProblemShape, octaves: int, norm: Literal["l2", "l1"] = "l2") -> None:
         super().__init__(shape, octaves)
+        self.norm = norm
         self.edges = shape.loss.target_range[1] * 2.0 ** -np.arange(octaves - 1.0, -1.0, -1.0)
 
     @property
@@ -102,14 +106,16 @@ class TargetSum(Query):
     The argument is ``top > 0``, and of groups how many rows count as one record, as for
     :class:`TargetCounts`.
 
-    Sensitivity: c, the largest weight, under either relation.  One row adds between 0 and c, since
-    targets are not below 0; two rows differ by c at most.  So do groups, whose weights add up to at
-    most c.
+    Sensitivity: c, the largest weight, under either relation, in any norm of the one number.  One
+    row adds between 0 and c, since targets are not below 0; two rows differ by c at most.  So do
+    groups, whose weights add up to at most c.
 
     Parameters
     ----------
     shape : ProblemShape
         Of a loss whose targets are not below 0.
+    norm : {"l2", "l1"}, default="l2"
+        The norm that the sensitivity is for.
 
     Raises
     ------
@@ -119,12 +125,12 @@ class TargetSum(Query):
 
     dimension = 1
 
-    def __init__(self, shape: ProblemShape) -> None:
+    def __init__(self, shape: ProblemShape, norm: Literal["l2", "l1"] = "l2") -> None:
         if not shape.loss.target_range[0] >= 0.0:
             raise ValueError(
                 f"loss must be one whose targets are not below 0; got {shape.loss.name!r}."
             )
-        self.shape = shape
+        self.shape, self.norm = shape, norm
 
     def sensitivity(self, neighboring_relation: str) -> float:
         records_apart(neighboring_relation)  # refuses a relation that there is not

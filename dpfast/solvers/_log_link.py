@@ -29,14 +29,14 @@ import numpy as np
 from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.losses import Loss
-from dpfast.mechanisms import Gaussian
+from dpfast.mechanisms import Gaussian, Laplace
 from dpfast.queries import RelativeGradient, TargetCounts, TargetSum, bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups
 from dpfast.solvers._shares import Release
 from dpfast.solvers._target_law import TargetLaw, highest
 
-_COUNTS, _MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercept and length"
+COUNTS, MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercept and length"
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 40
 # Shares of the budget.
@@ -72,23 +72,29 @@ _POINTS, _RULE = np.polynomial.hermite_e.hermegauss(15)
 
 
 @dataclass(frozen=True)
-class LogLink:
-    """The accesses, and what public numbers a run needs besides them."""
+class MeanAsked:
+    """The accesses that tell the mean of the targets."""
 
-    counts: Gaussian
-    mean: Gaussian
-    calibration: Gaussian
-    rows: float  # µ n / k of the whole budget
-    calibration_share: float  # of the budget, in units of mu²
-    free: tuple[str, ...]  # settings that follow the rows' mean weight, once it is learned
-    settings: Callable[[float], dict[str, Any]]  # by name, from rows behind one weight
-    sizes: Gaussian | None = None  # of the groups', if a record is a group
+    counts: Gaussian | Laplace
+    mean: Gaussian | Laplace
+    sizes: Gaussian | None  # of the groups', if a record is a group
+    rows: float  # in units of the noise that the whole budget has; µ n / k
 
     @property
-    def first(self) -> tuple[tuple[Gaussian, int], ...]:
+    def first(self) -> tuple[tuple[Gaussian | Laplace, int], ...]:
         """Those that a run begins with."""
         targets = (self.counts, 1), (self.mean, 1)
         return targets if self.sizes is None else ((self.sizes, 1), *targets)
+
+
+@dataclass(frozen=True)
+class LogLink(MeanAsked):
+    """The accesses, and what public numbers a run needs besides them."""
+
+    calibration: Gaussian
+    calibration_share: float  # of the budget, in units of mu²
+    free: tuple[str, ...]  # settings that follow the rows' mean weight, once it is learned
+    settings: Callable[[float], dict[str, Any]]  # by name, from rows behind one weight
 
     @property
     def last(self) -> tuple[Gaussian, int]:
@@ -151,9 +157,10 @@ def planned(
     for_counts, for_mean, for_calibration = shares(rows)
     # Columns: weights, and the intercept if there is one.
     query = RelativeGradient(shape, 1.0, limit, 1 + (shape.intercept != 0.0))
+    octaves = TargetCounts(shape, octaves_told(shape.loss))
     return LogLink(
-        counts=release(for_counts, TargetCounts(shape, _octaves(shape.loss)), _COUNTS),
-        mean=release(for_mean, TargetSum(shape), _MEAN),
+        counts=release(for_counts, octaves, COUNTS),
+        mean=release(for_mean, TargetSum(shape), MEAN),
         calibration=release(for_calibration / _ROUNDS, query, _CALIBRATION),
         rows=rows,
         calibration_share=for_calibration,
@@ -195,7 +202,7 @@ def longest_row(shape: ProblemShape) -> float:
     return math.sqrt(shape.dim) / 1.5
 
 
-def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread:
+def learn_spread(link: MeanAsked, shape: ProblemShape, curator: Curator) -> Spread:
     """Mean, spread and range of the targets, from noisy counts."""
     query = link.counts.query
     assert isinstance(query, TargetCounts)
@@ -219,7 +226,7 @@ def learn_spread(link: LogLink, shape: ProblemShape, curator: Curator) -> Spread
     )
 
 
-def _counted(link: LogLink, shape: ProblemShape, curator: Curator) -> tuple[Counted, Counted]:
+def _counted(link: MeanAsked, shape: ProblemShape, curator: Curator) -> tuple[Counted, Counted]:
     """For mean and calibration, and for gradients, if all rows have the largest weight.
 
     The mean of all rows is that of large groups, too, but what decides it may be the same in all:
@@ -253,7 +260,7 @@ def _weight(shape: ProblemShape, counts: Vector, edges: Vector, noise: float, mo
 
 
 def _mean(
-    link: LogLink, curator: Curator, law: TargetLaw, total: float, rows: tuple[float, ...]
+    link: MeanAsked, curator: Curator, law: TargetLaw, total: float, rows: tuple[float, ...]
 ) -> tuple[float, float]:
     """Of the targets, and its deviation: from the law, and from a sum of targets that are cut.
 
@@ -421,7 +428,7 @@ def _slopes(
     return directions @ parts[0], directions @ parts[1]
 
 
-def _octaves(loss: Loss) -> int:
+def octaves_told(loss: Loss) -> int:
     """So many that the whole range of positive targets is told apart."""
     low, high = loss.target_range
     whole = math.ceil(math.log2(high / low)) if low > 0.0 else 0

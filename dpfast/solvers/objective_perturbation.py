@@ -7,7 +7,8 @@ The noise that covers the optimizer's tolerance is at most a hundredth of that, 
 nothing.
 
 Numbers with a pure budget may be far from filling their declared bounds: their range is counted
-first, with Laplace noise (`dpfast/solvers/_target_range.py`), and the release is in units of it.
+first, with Laplace noise (`dpfast/solvers/_target_range.py`), and the release is in units of it; of
+counts and costs it is in units of their mean (`dpfast/solvers/_mean_unit.py`).
 
 Sources: Chaudhuri, Monteleoni & Sarwate 2011, Algorithm 2; Kifer, Smith & Thakurta 2012; Iyengar et
 al. 2019; Redberg, Koskela & Wang 2023.
@@ -48,9 +49,10 @@ from dpfast.privacy import (
 from dpfast.privacy.calibration import budget_epsilon, gaussian_mu
 from dpfast.privacy.conversions import gaussian_delta
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _seconds, _target_range
+from dpfast.solvers import _mean_unit, _seconds, _target_range
 from dpfast.solvers._contract import TYPICAL_NUMBER, Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._coordinates import declared
+from dpfast.solvers._mean_unit import MeanUnit
 from dpfast.solvers._target_range import FARTHEST, TargetRange, learn_range
 
 NAME = "objective-perturbation"
@@ -98,6 +100,7 @@ class Settings:
     category_alpha: float | None
     target_range: TargetRange | None = None
     widening: float = 1.0
+    mean_unit: MeanUnit | None = None
 
 
 def plan(
@@ -129,7 +132,8 @@ def plan(
         losses of numbers, 1 with a log link.  A wrong guess costs accuracy, never privacy.
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 3 for losses
-        of numbers without a log link, with a pure budget, and none for others.
+        of numbers without a log link, with a pure budget, and none for others.  With a log link and
+        an intercept "auto" learns the mean instead, and the release is in units of it.
     """
     if not callable(optimizer):
         check_choice("optimizer", optimizer, ("auto", *OPTIMIZERS))
@@ -142,6 +146,9 @@ def plan(
     target_range, left = _target_range.planned_of_pure(
         target_rounds, shape, budget, neighboring_relation
     )
+    mean_unit, whole = None, shape
+    if target_rounds == "auto":
+        mean_unit, shape, left = _mean_unit.planned(shape, left, neighboring_relation)
     laws = [
         law(shape, left, neighboring_relation, None if target_range is None else FARTHEST)
         for law in (_LAWS[name] for name in _noises(noise, budget, accountant))
@@ -151,7 +158,15 @@ def plan(
         zip(laws, ridges, strict=True),
         key=lambda pair: pair[0].risk(pair[1], pair[0].approximate(pair[1]), minimizer_norm),
     )
-    settled = _settle(law, ridge, floor, optimizer, minimizer_norm)
+    settled = _settle(law, ridge, floor, optimizer, minimizer_norm, mean_unit is not None)
+    if mean_unit is not None:
+        return replace(
+            settled,
+            shape=whole.with_alpha(settled.shape.alpha),
+            budget=budget,
+            accesses=(*mean_unit.asked.first, *settled.accesses),
+            settings=replace(settled.settings, mean_unit=mean_unit),
+        )
     if target_range is None:
         return settled
     return replace(
@@ -173,6 +188,11 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         If no optimizer could certify its point; the budget stays spent, nothing is released.
     """
     access, target_range = plan.settings.access, plan.settings.target_range
+    if plan.settings.mean_unit is not None:
+        mean, lower = plan.settings.mean_unit.learned(plan.shape, curator)
+        w = curator.release(access, mean)
+        w[-1] += math.log(mean / lower) / plan.shape.intercept
+        return Outcome(w)
     if target_range is None:
         return Outcome(curator.release(access))
     place = learn_range(target_range, curator)
@@ -386,6 +406,7 @@ def _settle(
     floor: float,
     optimizer: str | Callable[..., Any],
     minimizer_norm: float,
+    in_unit: bool = False,
 ) -> Plan[Settings]:
     """The plan for a ridge; the noise grows by some 1e-9 until its exact price fits."""
     n = law.shape.n_samples
@@ -414,6 +435,7 @@ def _settle(
             optimizer=optimizer,
             more_ridge=np.where(categories, max(0.0, least - alpha), 0.0),
             farthest=law.farthest,
+            in_unit=in_unit,
         )
         if _fits(access.events(), law):
             break

@@ -126,6 +126,21 @@ def test_weights_targets_and_sparse_rows(rows):
         np.testing.assert_allclose(other.objective(w), flipped.objective(w), rtol=1e-12)
 
 
+@pytest.mark.parametrize("made_of", [None, np.abs])
+def test_targets_in_a_unit(rows, made_of):
+    X, y, _ = rows
+    wide, w = Loss("poisson", width=4.0), 0.1 * np.arange(6.0)
+    stored = 3.0 * np.abs(y)
+    sign = -1.0 if made_of is np.abs else 1.0
+    blocks = BlockProblem(
+        from_npy(X, sign * stored, block_rows=70), wide, data_norm=2.0, target=made_of
+    )
+    expected = Problem(X, stored, wide, data_norm=2.0)
+    found, whole = (p.in_unit(2.0, Loss("poisson", width=0.3)) for p in (blocks, expected))
+    np.testing.assert_allclose(whole.target, np.minimum(stored / 2.0, np.exp(0.3)))
+    np.testing.assert_allclose(found.objective(w), whole.objective(w), rtol=1e-12)
+
+
 def signs(positive, labels):
     return np.where(labels == positive, 1.0, -1.0)
 

@@ -192,11 +192,15 @@ class TestBounds:
 
     def test_counts_without_a_delta_are_questioned(self):
         given = {"data_norm": 2.0, "target_bounds": (0, 50)}
-        with pytest.warns(QuestionableSettingWarning, match="delta = 0 for counts and costs"):
-            PoissonRegressor(delta=0.0, **given)._question_bounds()
+        for unlearned in (
+            {"fit_intercept": False}, {"solver": "output-perturbation"}, {"max_rows_per_group": 3},
+        ):  # fmt: skip
+            with pytest.warns(QuestionableSettingWarning, match="delta = 0 for counts and costs"):
+                PoissonRegressor(delta=0.0, **unlearned, **given)._question_bounds()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             PoissonRegressor(**given)._question_bounds()
+            PoissonRegressor(delta=0.0, **given)._question_bounds()  # their mean is learned
 
     @pytest.mark.parametrize("learn", [False, True])
     def test_of_a_table_unless_the_range_is_learned(self, learn):

@@ -133,6 +133,21 @@ def test_in_any_units_neighbors_are_as_near_as_charged(loss, relation, center, h
     assert bend <= event.smoothness
 
 
+def test_targets_in_a_unit_are_those_of_the_loss():
+    counts = replace(NUMBERS, loss=Loss("poisson", width=1.0))
+    access = made(counts, in_unit=True)
+    for point in ((), (0.0,), (np.inf,), (np.nan,), (1.0, 1.0)):
+        with pytest.raises(ValueError, match="unit must be positive"):
+            access.check(*point)
+    for shape, given in ((NUMBERS, {}), (counts, {"farthest": 1.0})):
+        with pytest.raises(ValueError, match="in_unit must be False"):
+            made(shape, **given, in_unit=True)
+    wide = Loss("poisson", width=5.0)
+    problem = Problem(np.ones((3, 1)), [0.0, 2.0, 140.0], wide, data_norm=1.0)
+    for unit, targets in ((1.0, [0.0, 2.0, np.e]), (1e-310, [0.0, np.e, np.e])):
+        np.testing.assert_allclose(problem.in_unit(unit, counts.loss).target, targets)
+
+
 def test_units_that_are_not_covered_are_refused():
     access = made(NUMBERS, farthest=100.0)
     access.check(0.5, 0.1)

@@ -604,9 +604,18 @@ COUNTED = (1.0, 2.5, 100.0)
 
 def _cases_of_counted_rows(most: int | None) -> list[Case]:
     """Sums of a loss with a log link, of which that many rows of a group make up one."""
+
+    def counted(query: Any) -> list[tuple[Any, ...]]:
+        return [(rows,) for rows in COUNTED]
+
+    def summed(query: Any) -> list[tuple[Any, ...]]:
+        return [(1.5, rows) for rows in COUNTED]
+
     kinds: list[tuple[str, Any, tuple[Any, ...], Any, float]] = [
-        ("targets by size", TargetCounts, (6,), lambda query: [(rows,) for rows in COUNTED], 0.99),
-        ("sum of targets", TargetSum, (), lambda query: [(1.5, rows) for rows in COUNTED], 0.99),
+        ("targets by size", TargetCounts, (6,), counted, 0.99),
+        ("targets by size, l1", TargetCounts, (6, "l1"), counted, 0.99),
+        ("sum of targets", TargetSum, (), summed, 0.99),
+        ("sum of targets, l1", TargetSum, ("l1",), summed, 0.99),
         ("relative gradient", RelativeGradient, (BOUND, 60.0, 4, 2.0),
          lambda query: [
             (stretched(query), rows, w, 0.5) for rows in COUNTED for w in weights_of(4)

@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +175,31 @@ def test_pure_budgets_learn_where_numbers_lie(loss, intercept):
     unlearned = plan(problem, NAME, Budget(2.0), target_rounds=0)
     w = carry_out(unlearned, problem, SecureGenerator(0), Ledger(Budget(2.0))).w
     assert np.std(problem.margins(w)) > 3e-3
+
+
+@pytest.mark.parametrize("name", ["poisson", "gamma", "negative-binomial"])
+def test_pure_budgets_learn_the_mean_of_counts_and_costs(name):
+    """Otherwise fits were hundreds of times worse than a constant in such bounds."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (4_000, 3))
+    margins = X @ [0.6, -0.6, 0.3] - 2.5
+    loss = Loss(name, width=4.0)
+    y = np.clip(rng.gamma(2.0, 0.5 * np.exp(margins)), *loss.target_range)
+    problem = Problem(X, y, loss, data_norm=2.0)
+    settled, found = plan(problem, NAME, Budget(1.0)), np.zeros(4)
+    assert ACCOUNTANTS["pure"].spent(settled.events, Budget(1.0)) == pytest.approx(1.0, abs=1e-6)
+    for seed in range(4):
+        ledger = Ledger(Budget(1.0))
+        w = carry_out(settled, problem, SecureGenerator(seed), ledger).w
+        assert ACCOUNTANTS["pure"].spent(ledger.events, Budget(1.0)) <= 1.0
+        found += problem.margins(w) @ np.c_[X, np.ones(4_000)] / 4_000 / 4
+    exact = margins @ np.c_[X, np.ones(4_000)] / 4_000
+    np.testing.assert_allclose(found, exact, atol=0.1)
+    unlearned = plan(problem, NAME, Budget(1.0), target_rounds=0)
+    assert unlearned.settings.mean_unit is None
+    plain = replace(problem.shape, intercept=0.0)
+    assert plan(plain, NAME, Budget(1.0)).settings.mean_unit is None
+    assert plan(problem, NAME, Budget(1.0, 1e-6)).settings.mean_unit is None
 
 
 def test_ranges_are_learned_of_numbers_with_a_pure_budget():

@@ -562,7 +562,8 @@ class TestLearnedRanges:
             sum(event.count * unit.price(event) for event in events)
             for events in (model.estimator_.privacy_.events, [whole])
         )
-        assert 0.99 * paid < made <= paid
+        # Three pure releases, of which most has the last, add up to less than one of their sum.
+        assert (0.99 if delta else 0.85) * paid < made <= paid
         # What the fit did follows from what was learned: it adds up to no guarantee.
         assert condensed(model.privacy_.events) == condensed([learned, whole])
         assert model.privacy_.epsilon <= 4.0
