@@ -6,6 +6,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -14,6 +15,23 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("dpfast."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def python_number(value: Any) -> Any:
+    """A scalar of NumPy's as Python's number, anything else as it is.
+
+    Theirs would keep their arithmetic: a float32 rounds what is computed from it a billion times as
+    coarsely, Python's floats included, and a product of a uint8 wraps round.
+    """
+    if type(value) in (int, float, bool) or not isinstance(value, numbers.Real):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def keep_python_numbers(instance: object) -> None:
+    """Make Python's numbers of NumPy's scalars among the fields of a frozen dataclass."""
+    for name, value in list(vars(instance).items()):
+        object.__setattr__(instance, name, python_number(value))
 
 
 def _message(name: str, expected: str, value: object, hint: str) -> str:

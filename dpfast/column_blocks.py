@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpfast._validation import check_choice, check_integer
+from dpfast._validation import check_choice, check_integer, keep_python_numbers
 
 KINDS = ("number", "binary", "one-hot")
 
@@ -37,7 +37,8 @@ class ColumnBlock:
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, KINDS)
         check_integer("start", self.start, low=0)
-        check_integer("stop", self.stop, low=self.start + 1)
+        check_integer("stop", self.stop, low=int(self.start) + 1)
+        keep_python_numbers(self)
 
     @property
     def width(self) -> int:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Literal
 
 from dpfast import _kernels
-from dpfast._validation import check_choice, check_integer, check_real
+from dpfast._validation import check_choice, check_integer, check_real, keep_python_numbers
 from dpfast.column_blocks import ColumnBlock
 from dpfast.losses import Loss
 from dpfast.mechanisms import LARGEST_ARGUMENT
@@ -63,6 +63,8 @@ class BlockSizes:
             raise ValueError("distinct must hold the blocks' numbers of rows; got none.")
         for rows in self.distinct:
             check_integer("distinct", rows, low=1, high=2**53)
+        object.__setattr__(self, "distinct", tuple(map(int, self.distinct)))
+        keep_python_numbers(self)
 
     @classmethod
     def of_groups(cls, n_groups: int, block_rows: int) -> BlockSizes:
@@ -156,6 +158,7 @@ class ProblemShape:
                 )
         if self.columns:
             _check_columns(self.columns, self.n_features)
+        keep_python_numbers(self)
 
     @property
     def dim(self) -> int:

@@ -14,12 +14,13 @@ import pytest
 import scipy.sparse
 from reference import dense as twin
 
-from dpfast import Loss, PrivacyLeakWarning, Problem, ProblemShape
+from dpfast import Budget, Loss, PrivacyLeakWarning, Problem, ProblemShape, plan
 from dpfast import rows as storage
 from dpfast import shape as shapes
 from dpfast.coded import CodedMatrix
 from dpfast.errors import ConversionWarning
-from dpfast.queries import coordinates
+from dpfast.queries import ProductSums, coordinates
+from dpfast.shape import BlockSizes
 
 
 def test_sums_match_the_twin(classification):
@@ -558,3 +559,29 @@ def test_no_number_of_rows_of_groups_has_a_longer_chain(additions, columns, grou
         assert alone <= shape.longest_chain(additions)
         if rows <= largest:
             assert alone + blocks.blocks.count <= blocks.longest_chain(additions)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_constants_of_numpy_are_numbers_of_python(kind):
+    """A product with a float16 is one, and would round what is charged."""
+    number = float(kind(1.1))
+    loss = Loss("squared")
+    given, plain = (
+        ProblemShape(100, 3, bound, loss, intercept=0.0, alpha=bound, max_weight=bound)
+        for bound in (kind(1.1), number)
+    )
+    assert {type(value) for value in (given.data_norm, given.alpha, given.max_weight)} == {float}
+    charged = [ProductSums(shape, 1.0).sensitivity("replace_one") for shape in (given, plain)]
+    assert charged[0] == charged[1]
+    events = [
+        plan(plain, "dp-gd", Budget(1.0, 1e-6), clip_norm=clip, iterations=np.uint8(3)).events
+        for clip in (kind(1.1), number)
+    ]
+    assert events[0] == events[1]
+
+
+def test_counts_of_numpy_do_not_wrap_round():
+    groups = ProblemShape(2, 3, 1.0, unit="group", max_rows_per_group=np.uint8(200))
+    assert groups.most_rows == 400
+    assert BlockSizes(np.uint8(3), (np.uint8(200),)) == BlockSizes(3, (200,))
+    assert type(BlockSizes(3, (np.uint8(200),)).distinct[0]) is int

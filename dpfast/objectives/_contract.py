@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._typing import Vector
-from dpfast._validation import check_real
+from dpfast._validation import check_real, keep_python_numbers
 from dpfast.shape import ProblemShape
 from dpfast.sums import RowSums
 
@@ -143,6 +143,7 @@ class RiskShape(Described, ABC):
 
     def __post_init__(self) -> None:
         check_real("alpha", self.alpha, low=1e-100, high=1e100)
+        keep_python_numbers(self)
 
     @abstractmethod
     def on(self, problem: RowSums) -> Any:

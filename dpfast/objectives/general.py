@@ -38,7 +38,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._validation import check_integer, check_real
+from dpfast._validation import check_integer, check_real, keep_python_numbers
 from dpfast.objectives._contract import (
     Described,
     ShapedObjective,
@@ -129,6 +129,7 @@ class GeneralShape(Described):
         check_real("largest_value", self.largest_value, low=0.0, allow_inf=True)
         _check_declared("sensitivity", self.sensitivity)
         _check_declared("gradient_sensitivity", self.gradient_sensitivity)
+        keep_python_numbers(self)
         for name in ("rounding", "value_rounding"):
             given = getattr(self, name)
             if given is not None and not callable(given):

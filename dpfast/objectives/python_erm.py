@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._typing import Vector
-from dpfast._validation import check_real
+from dpfast._validation import check_real, keep_python_numbers
 from dpfast.objectives._contract import Risk, RiskShape, checked_weights, difference_hessian
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.privacy import records_apart
@@ -68,6 +68,7 @@ class PythonLoss:
         check_real("lipschitz", self.lipschitz, low=1e-100, high=1e100)
         check_real("smoothness", self.smoothness, low=0.0, high=1e100)
         check_real("at_zero", self.at_zero, low=0.0, allow_inf=True)
+        keep_python_numbers(self)
 
     def __call__(self, margin: Vector, target: Vector) -> tuple[Vector, ...]:
         """What `function` returns, checked.

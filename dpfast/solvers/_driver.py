@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpfast._blas import one_blas_thread
-from dpfast._validation import check_choice
+from dpfast._validation import check_choice, python_number
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
 from dpfast.objectives import Saddle
@@ -294,6 +294,7 @@ def plan(
             f"budget must be a dpfast.Budget, such as Budget(1.0, 1e-6); got {budget!r}."
         )
     check_choice("neighboring_relation", neighboring_relation, NEIGHBORING_RELATIONS)
+    options = {name: python_number(value) for name, value in options.items()}
     if options.get("objective", "erm") == "erm" and not options.get("objective_options"):
         # The mean loss is what every solver minimizes.
         options = {k: v for k, v in options.items() if not k.startswith("objective")}
