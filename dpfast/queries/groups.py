@@ -66,10 +66,10 @@ class GroupGradient(InCoordinates):
 
     A group with a surprising label has a longer gradient than it had with another.  With the
     correlation ρ of the slopes of a group's rows, for the logistic loss, labels have no part in
-    what its slopes are multiplied by to begin with: rows are
-    cut as by :class:`~dpfast.queries.CoordinateGradient`, and groups by the length to expect of
-    them, see csrc/groups.h: cut all the same, they
-    have the expectation 0 where labels follow the model.  What comes after leaves most of it.
+    what its slopes are multiplied by to begin with: rows are cut as by
+    :class:`~dpfast.queries.CoordinateGradient`, and groups by the length to expect of them, see
+    csrc/groups.h: cut all the same, they have the expectation 0 where labels follow the model.
+    What comes after leaves most of it.
 
     Of the multinomial loss, a row's slopes are the vector ``s - e_y`` of all K classes, and lengths
     are Frobenius norms; the labels are the rows' own.  The arguments are the transform, the weights
@@ -77,8 +77,8 @@ class GroupGradient(InCoordinates):
     in other units or with a narrower corner, their size.
 
     Sensitivity: ``√(k² + ω²)``, whatever the loss is, with ρ or without, since slopes are scaled
-    down as above after that: the first parts of two groups are at most k
-    apart, and the second at most ω.
+    down as above after that: the first parts of two groups are at most k apart, and the second at
+    most ω.
 
     Parameters
     ----------
