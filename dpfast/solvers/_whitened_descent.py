@@ -50,10 +50,9 @@ _DOUBT = 4.0
 _SHORTEST = 0.1
 # The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
 _INTERCEPT_NOISE = 4.0
-# Rows behind one weight, times µ, up to which the loss is flatter than elsewhere, and that of
-# several classes; and rows are the shorter in the coordinates the fewer there are, by a half at the
-# last.
-_CURVED, _CURVED_SEVERAL, _SHORT = 4.0, 3.0, 2.0
+# Rows behind one weight, times µ, up to which the loss is flatter than elsewhere; and rows are the
+# shorter in the coordinates the fewer there are, by a half at the last.
+_CURVED, _SHORT = 4.0, 2.0
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -143,7 +142,7 @@ def descend(
         gradient = gradients.at(z, k)
         if k == 0:
             told_first = gradient[: coordinates.free] / settings.curvature
-            sure = _kept(told_first, gradients.noise, settings.classes)
+            sure = kept(told_first, gradients.noise, settings.classes)
         v, last = steps.taken(z, gradient, gradients.noise, k), v
         if k >= averaged:
             total, points, told = total + v, points + z, told + gradient
@@ -318,12 +317,12 @@ def _without_noise(
     the less do weights stand out of the noise in them.
     """
     free, several = coordinates.free, settings.classes is not None
-    # Where coordinates are hardly known, rows are short in them, and the loss is flat.  For several
-    # classes up to fewer: noise of flatter ground would explain strong signals, of which few steps
-    # find only a part.
-    curved = min(1.0, settings.rows_per_weight / (_CURVED_SEVERAL if several else _CURVED))
+    # Where coordinates are hardly known, rows are short in them, and the loss is flat.  And of K
+    # even classes it is curved by 1/K.
+    curved = min(1.0, settings.rows_per_weight / _CURVED) * 2.0 / (settings.classes or 2)
     deviation = float(weight_noise(settings, shape.n_samples, np.full(1, curved))[0]) * change
-    v[:free] *= max(sure, _kept(v[:free], deviation, settings.classes))
+    more = 0.0 if several else 1.0
+    v[:free] *= max(sure, kept(v[:free], deviation, settings.classes, more))
     return v if several else _drawn_to_prior(v, deviation, shape, coordinates)
 
 
@@ -526,27 +525,28 @@ def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
     return precision
 
 
-def _kept(v: Matrix, deviation: float, classes: int | None) -> float:
-    """The same for vectors, one a class, that add up to 0."""
-    return kept(v, deviation, v.size - (classes is not None) * len(v))
-
-
-def kept(v: Matrix, deviation: float, entries: int) -> float:
-    """Which share of `v` to keep, if noise of such a deviation is part of so many entries of it.
+def kept(v: Matrix, deviation: float, classes: int | None = None, more: float = 1.0) -> float:
+    """Which share of `v` to keep, if noise of such a deviation is part of its entries.
 
     ``max(0, 1 - r²)``, with ``r`` the part of ``‖v‖²`` that noise alone would have (less two
-    entries, as James & Stein 1961; theirs is of the average noise, this of a deviation more).
+    entries, as James & Stein 1961; theirs is of the average noise, this of some deviations `more`).
     Theirs is ``1 - r``; the square leaves weights alone that stand out of the noise, since a
-    descent of few steps ends short of the minimum anyway.
+    descent of few steps ends short of the minimum anyway.  Vectors of several classes, which add up
+    to 0, have many entries together, and how long noise makes them is known the better: the power
+    is half of how many deviations that is from nothing.
 
     Examples
     --------
-    >>> kept(np.full(8, 2.0), 1.0, 8), kept(np.full(8, 0.5), 1.0, 8)
+    >>> kept(np.full(8, 2.0), 1.0), kept(np.full(8, 0.5), 1.0)
     (0.9208984375, 0.0)
+    >>> round(kept(np.full((100, 10), 1.2), 1.0, 10, 0.0), 2)
+    0.99
     """
-    square = float(np.sum(v * v))
-    noise = max(0, entries - 2) * deviation**2 * (1.0 + math.sqrt(2.0 / max(1, entries)))
-    return 1.0 - min(1.0, noise / square) ** 2 if square > 0.0 else 1.0
+    entries = v.size - (classes is not None) * len(v)
+    square, apart = float(np.sum(v * v)), math.sqrt(0.5 * max(1, entries))
+    noise = max(0, entries - 2) * deviation**2 * (1.0 + more / apart)
+    power = 2.0 if classes is None else max(2.0, 0.5 * apart)
+    return 1.0 - min(1.0, noise / square) ** power if square > 0.0 else 1.0
 
 
 def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
