@@ -19,7 +19,7 @@ from dpfast import rows as storage
 from dpfast import shape as shapes
 from dpfast.coded import CodedMatrix
 from dpfast.errors import ConversionWarning
-from dpfast.queries import ProductSums, coordinates
+from dpfast.queries import ClippedGradient, ProductSums, coordinates
 from dpfast.shape import BlockSizes
 
 
@@ -573,6 +573,10 @@ def test_constants_of_numpy_are_numbers_of_python(kind):
     assert {type(value) for value in (given.data_norm, given.alpha, given.max_weight)} == {float}
     charged = [ProductSums(shape, 1.0).sensitivity("replace_one") for shape in (given, plain)]
     assert charged[0] == charged[1]
+    by_hand = [
+        ClippedGradient(plain, clip).sensitivity("replace_one") for clip in (kind(1.1), number)
+    ]
+    assert by_hand[0] == by_hand[1] and type(by_hand[0]) is float
     events = [
         plan(plain, "dp-gd", Budget(1.0, 1e-6), clip_norm=clip, iterations=np.uint8(3)).events
         for clip in (kind(1.1), number)

@@ -66,7 +66,7 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
         return targets
 
     def _question_bounds(self) -> None:
-        learned = self.fit_intercept and self.max_rows_per_group is None
+        learned = self.fit_intercept and self.max_rows_per_group in (None, 1)
         learned &= self.solver in ("auto", "objective-perturbation")
         if self.delta == 0.0 and not learned:
             warn(

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpfast._validation import python_number
+
 LARGEST_ARGUMENT = 1e150
 """Products with rows' entries, which are no larger, do not overflow."""
 
@@ -43,6 +45,10 @@ class Query(ABC):
     monotone: ClassVar[bool] = False
     dimension: int
     bound: float | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # In the arithmetic of NumPy's scalars sensitivities could round down.
+        super().__setattr__(name, python_number(value))
 
     @abstractmethod
     def sensitivity(self, neighboring_relation: str) -> float:

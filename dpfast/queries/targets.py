@@ -86,12 +86,7 @@ class TargetCounts(_Counts):
         return self.shape.max_weight
 
     def check_point(self, *point: Any) -> None:
-        """Refuse a number of rows that is none.
-
-        Raises
-        ------
-        ValueError
-        """
+        """Refuse a number of rows that is none."""
         super().check_point(*point)
         check_rows_per_group(self.shape, point)
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +102,8 @@ class LogLink(MeanAsked):
         return self.calibration, _ROUNDS
 
 
-class Counted(NamedTuple):
+@dataclass(frozen=True)
+class Counted:
     """How many rows of a group count as one record, in a tuple that is empty if a record is a row.
 
     And on average over the records: what a group counts so, by which part of itself that may be
@@ -113,10 +114,6 @@ class Counted(NamedTuple):
     part: float
     doubt: float
     weight: float
-
-    def weighing(self, weight: float) -> Counted:
-        """The same with another weight."""
-        return Counted(self.rows, self.part, self.doubt, weight)
 
     def ridge(self, ridge: float) -> float:
         """A ridge beside the mean loss of rows, beside sums of what these rows weigh."""
@@ -221,8 +218,8 @@ def learn_spread(link: MeanAsked, shape: ProblemShape, curator: Curator) -> Spre
         relative=min(8.0, max(0.3, law.relative * law.mean / mean)),
         top=float(edges[1 + highest(counts[1:], noise)]),
         law=law,
-        level=level.weighing(weight),
-        steps=steps.weighing(steps.weight * weight / level.weight),
+        level=replace(level, weight=weight),
+        steps=replace(steps, weight=steps.weight * weight / level.weight),
     )
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 from dpfast.curator import Curator
 from dpfast.losses import Loss
-from dpfast.privacy import ACCOUNTANTS, Budget, budget_epsilon, records_apart
+from dpfast.privacy import Budget, budget_epsilon, records_apart
 from dpfast.queries import TargetCounts, TargetSum
 from dpfast.shape import ProblemShape
 from dpfast.solvers._log_link import COUNTS, MEAN, MeanAsked, learn_spread, octaves_told
-from dpfast.solvers._shares import pure_releases
+from dpfast.solvers._shares import left_of_pure, pure_releases
 
 # Of the budget, for the counts and for the sum.
 _SHARE = 0.1
@@ -63,6 +63,5 @@ def planned(
     release = pure_releases(epsilon, relation)
     counts = release(_SHARE, TargetCounts(shape, octaves_told(shape.loss), "l1"), COUNTS)
     mean = release(_SHARE, TargetSum(shape, "l1"), MEAN)
-    spent = ACCOUNTANTS["pure"].spent((*counts.events(1), *mean.events(1)), budget)
-    left = Budget((epsilon - spent) * (1.0 - 2.0**-40))
+    left = left_of_pure(budget, counts.events(), mean.events())
     return MeanUnit(MeanAsked(counts, mean, None, rows), loss), replace(shape, loss=loss), left

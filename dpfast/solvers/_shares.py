@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from dpfast.mechanisms import Gaussian, Laplace, Query
-from dpfast.privacy import Budget
+from dpfast.privacy import ACCOUNTANTS, Budget, Event, budget_epsilon
 
 #: Calibrates a release from its share of the budget, its query, and its name in the ledger.
 Release = Callable[[float, Query, str], Gaussian]
@@ -30,3 +30,10 @@ def pure_releases(epsilon: float, neighboring_relation: str) -> Callable[..., La
         return Laplace.calibrate(budget, query, neighboring_relation, where=where)
 
     return release
+
+
+def left_of_pure(budget: Budget, *spent: tuple[Event, ...]) -> Budget:
+    """What is left of a pure budget after these events, and a hair less."""
+    events = [event for part in spent for event in part]
+    epsilon = budget_epsilon(budget) - ACCOUNTANTS["pure"].spent(events, budget)
+    return Budget(epsilon * (1.0 - 2.0**-40))

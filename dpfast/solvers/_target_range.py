@@ -23,11 +23,11 @@ from dpfast._validation import check_integer
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, Laplace
-from dpfast.privacy import ACCOUNTANTS, Budget, budget_epsilon, records_apart
+from dpfast.privacy import Budget, budget_epsilon, records_apart
 from dpfast.queries import TargetHistogram
 from dpfast.shape import ProblemShape
 from dpfast.solvers._range_laws import SEEN, Search, ends, normal_laws, place, rows_told
-from dpfast.solvers._shares import Release, pure_releases
+from dpfast.solvers._shares import Release, left_of_pure, pure_releases
 
 _RANGE = "range of the targets"
 ROUNDS, PURE_ROUNDS, _BINS = 5, 3, 33
@@ -175,8 +175,7 @@ def planned_of_pure(
     found = planned(shape, 1.0, rounds, pure_share(rows), release, tails(shape.loss), norm="l1")
     if shape.loss.even:
         found = replace(found, widening=max(1.0, (rows / _WIDER_FROM) ** 0.25))
-    spent = ACCOUNTANTS["pure"].spent(found.histogram.events(rounds), budget)
-    return found, Budget((epsilon - spent) * (1.0 - 2.0**-40))
+    return found, left_of_pure(budget, found.histogram.events(rounds))
 
 
 def learn_range(target: TargetRange, curator: Curator) -> Place:

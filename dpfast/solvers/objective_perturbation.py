@@ -36,6 +36,7 @@ from dpfast.fused.perturbed_minimizer import (
     standard_deviation,
 )
 from dpfast.losses import Loss
+from dpfast.mechanisms import Access
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy import (
     ACCOUNTANTS,
@@ -159,23 +160,21 @@ def plan(
         key=lambda pair: pair[0].risk(pair[1], pair[0].approximate(pair[1]), minimizer_norm),
     )
     settled = _settle(law, ridge, floor, optimizer, minimizer_norm, mean_unit is not None)
+    first: tuple[tuple[Access[Any], int], ...]
+    learned: dict[str, Any]
     if mean_unit is not None:
-        return replace(
-            settled,
-            shape=whole.with_alpha(settled.shape.alpha),
-            budget=budget,
-            accesses=(*mean_unit.asked.first, *settled.accesses),
-            settings=replace(settled.settings, mean_unit=mean_unit),
-        )
-    if target_range is None:
+        first, learned = mean_unit.asked.first, {"mean_unit": mean_unit}
+    elif target_range is not None:
+        first = target_range.accesses
+        learned = {"target_range": target_range, "widening": target_range.widening}
+    else:
         return settled
     return replace(
         settled,
+        shape=whole.with_alpha(settled.shape.alpha),
         budget=budget,
-        accesses=(*target_range.accesses, *settled.accesses),
-        settings=replace(
-            settled.settings, target_range=target_range, widening=target_range.widening
-        ),
+        accesses=(*first, *settled.accesses),
+        settings=replace(settled.settings, **learned),
     )
 
 

@@ -148,6 +148,32 @@ def test_targets_in_a_unit_are_those_of_the_loss():
         np.testing.assert_allclose(problem.in_unit(unit, counts.loss).target, targets)
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("loss", [Loss("poisson", width=1.5), Loss("gamma", width=1.0, lowest=0.0)])
+@pytest.mark.parametrize("unit", [1e-300, 0.02, 1.0, 50.0])
+def test_with_targets_in_any_unit_neighbors_are_as_near_as_charged(loss, relation, unit):
+    """The longest rows with the lowest and the highest target, far out and where the loss bends."""
+    shape = ProblemShape(2, 2, 2.0, loss, alpha=0.05, max_weight=1.5)
+    event = made(shape, relation, noise="l2-laplace", in_unit=True).events()[0]
+    declared = replace(loss, width=8.0)
+    low, high = declared.target_range
+    long = np.array([np.sqrt(2.0), -np.sqrt(2.0)])
+    farthest = most = 0.0
+    for margin in np.linspace(-4.0, 4.0, 33):
+        w, gradients = np.array([0.0, 0.0, margin]), [np.zeros(3)]
+        for row, target in ((r, y) for r in (long, -long) for y in (low, high)):
+            view = Problem(
+                row[None], [target], declared, data_norm=2.0, max_weight=1.5, sample_weight=[9.0]
+            ).in_unit(unit, loss)
+            gradients.append(view.clipped_gradient(w)[0])
+            most = max(most, float(np.linalg.eigvalsh(view.hessian(w, 0.0))[-1]))
+        others = gradients[1:] if relation == "replace_one" else gradients[:1]
+        far = [float(np.linalg.norm(a - b)) for a in gradients[1:] for b in others]
+        farthest = max(farthest, *far)
+    assert 0.4 * event.sensitivity <= farthest <= event.sensitivity
+    assert most <= event.smoothness
+
+
 def test_units_that_are_not_covered_are_refused():
     access = made(NUMBERS, farthest=100.0)
     access.check(0.5, 0.1)

@@ -232,8 +232,8 @@ def objective():
 
 class TestAgreement:
     @pytest.fixture(autouse=True)
-    def library(self):
-        self.library = pytest.importorskip("dp_accounting")
+    def opinion_of(self):
+        self.opinion = pytest.importorskip("dp_accounting")
 
     @pytest.mark.parametrize(("repetitions", "shape"), [LAWS[0], LAWS[2], LAWS[3]])
     def test_dp_accounting_agrees(self, repetitions, shape):
@@ -278,4 +278,4 @@ class TestAgreement:
         assert (translated.mean, translated.shape) == (4.0, 1.0)
         gaussian = GaussianEvent(sensitivity=1.0, stddev=2.0, dimension=1, **COMMON)
         (translated,) = to_dp_event([selection(((gaussian,),), shape=1.0)]).events
-        assert translated.event == self.library.GaussianDpEvent(2.0)
+        assert translated.event == self.opinion.GaussianDpEvent(2.0)
