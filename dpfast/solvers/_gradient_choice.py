@@ -32,6 +32,16 @@ class Schedule:
         """Iterations of all stages."""
         return sum(stage.length for stage in self.stages)
 
+    def until(self, stop: int) -> Schedule:
+        """The first iterations."""
+        stages = []
+        for stage in self.stages:
+            length = min(stop, stage.length)
+            if length > 0:
+                stages.append(theory.Stage(length, stage.step, stage.momentum))
+            stop -= length
+        return Schedule(self.method, tuple(stages))
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -259,10 +269,11 @@ class Choice:
         amplified = gradient.shape.n_samples / gradient.rows
         return gradient.variance(self.price * np.sqrt(share) * amplified)
 
-    def sampling_error(self, ridge: float, response: theory.Response) -> float:
-        """What the choice of the samples adds to the bound."""
-        variance = self.gradient.sampling_variance()
-        return float(variance * self._per_total(ridge) * response.noise.sum())
+    def shares(self, response: theory.Response) -> Vector:
+        """Of the budget, for each iteration."""
+        if self.optimal:
+            return theory.optimal_shares(response.noise, POWER[self.gradient.noise])
+        return np.full(len(response.noise), 1.0 / len(response.noise))
 
     def _per_total(self, ridge: float) -> float:
         """Coefficients per unit of total variance, over those per unit in every coordinate."""
@@ -273,24 +284,20 @@ class Choice:
         smoothness = shape.smoothness + ridge
         return smoothness / min(shape.smoothness + shape.dim * ridge, shape.dim * smoothness)
 
-    def average_bound(
-        self, ridge: float, schedule: Schedule, error: float, variance: Vector, share: float
+    def error_bound(
+        self, ridge: float, schedule: Schedule, error: float, variance: Vector, average: float
     ) -> float:
-        """The mean of the last iterates' bounds, which bounds their mean's error by convexity."""
+        """The bound for noise of this variance in each iteration.
+
+        That of the last iterates' mean is the mean of theirs, by convexity.
+        """
         total = schedule.iterations
-        kept = math.ceil(share * total)
-        sampling = self.gradient.sampling_variance()
+        kept = max(1, math.ceil(average * total))
+        sampling = self.gradient.sampling_variance() * self._per_total(ridge)
         bounds = []
         # Every iterate, or some two hundred of them.
         for stop in np.unique(np.linspace(total - kept + 1, total, min(kept, 200)).astype(int)):
-            left, stages = int(stop), []
-            for stage in schedule.stages:
-                if left > 0:
-                    length = min(left, stage.length)
-                    stages.append(theory.Stage(length, stage.step, stage.momentum))
-                    left -= length
-            part = Schedule(schedule.method, tuple(stages))
-            response, _ = self.response(ridge, part, error)
-            extra = sampling * self._per_total(ridge) * response.noise.sum()
+            response, _ = self.response(ridge, schedule.until(int(stop)), error)
+            extra = sampling * response.noise.sum()
             bounds.append(response.bound(error, variance[:stop]) + extra)
         return float(np.mean(bounds))

@@ -38,7 +38,6 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha, options_of
 from dpfast.solvers._gradient_choice import Choice, Schedule
 from dpfast.solvers._noisy_gradient import POWER, NoisyGradient
-from dpfast.theory import kuru2020 as theory
 
 # What the pages of all of them say.
 _FAMILY = (__doc__ or "").partition("\n\n")[2]
@@ -209,28 +208,21 @@ def plan(
         return initial_error or _initial_error(shape, ridge, start, norm)
 
     ridge, schedule = choice.best(ridges, steps, lengths, first_error, norm)
-    length, error = schedule.iterations, first_error(ridge)
-    shape = shape.with_alpha(ridge)
+    shape, error = shape.with_alpha(ridge), first_error(ridge)
     response, certified = choice.response(ridge, schedule, error)
+    first = schedule.stages[0]
     accesses: tuple[Access[Vector], ...]
     if hidden:
         w_radius = w_radius or max(float(np.linalg.norm(start)), shape.minimizer_norm(ridge))
         last = LastIterate(
-            shape, neighboring_relation, mu=price, step=schedule.stages[0].step,
-            iterations=length, radius=w_radius, start=start,
+            shape, neighboring_relation, mu=price, step=first.step,
+            iterations=schedule.iterations, radius=w_radius, start=start,
         )  # fmt: skip
-        accesses, variance = (last,), np.full(length, last.stddev**2)
+        accesses, variance = (last,), np.full(schedule.iterations, last.stddev**2)
     else:
-        shares = np.full(length, 1.0 / length)
-        if split == "optimal":
-            shares = theory.optimal_shares(response.noise, POWER[noise])
-        accesses = gradient.accesses(budget, accountant, shares)
+        accesses = gradient.accesses(budget, accountant, choice.shares(response))
         variance = np.array([gradient.variance_of(access) for access in accesses])
-    of_ridge = 0.5 * ridge * norm**2
-    if average > 0.0:
-        risk = of_ridge + choice.average_bound(ridge, schedule, error, variance, average)
-    else:
-        risk = response.bound(error, variance) + choice.sampling_error(ridge, response) + of_ridge
+    risk = choice.error_bound(ridge, schedule, error, variance, average)
     return Plan(
         solver=name,
         shape=shape,
@@ -240,9 +232,9 @@ def plan(
         settings=Settings(
             schedule=schedule,
             gradient=gradient,
-            iterations=length,
-            step=schedule.stages[0].step,
-            momentum=schedule.stages[0].momentum,
+            iterations=schedule.iterations,
+            step=first.step,
+            momentum=first.momentum,
             noise=noise,
             split=split,
             analysis=analysis,
@@ -253,7 +245,10 @@ def plan(
             keep_iterates=keep_iterates,
             accesses=accesses,
         ),
-        expected={EXPECTS: risk, "gradient_noise_stddev": math.sqrt(float(variance[-1]))},
+        expected={
+            EXPECTS: risk + 0.5 * ridge * norm**2,
+            "gradient_noise_stddev": math.sqrt(float(variance[-1])),
+        },
     )
 
 
