@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -124,19 +125,16 @@ def plan(
     batch = default_batch(batch, shape.n_samples)
     clip_norm = settle_clip_norm(clip_norm, shape)
 
-    time = balanced_time(shape, budget, neighboring_relation, clip_norm, minimizer_norm)
-    largest = 1.0 / (shape.smoothness + (shape.alpha or 0.0))
-    if steps_per_epoch == "auto":
-        steps_per_epoch = max(1, round(shape.n_samples / batch))
-    steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, low=1, high=2**40)
-    if epochs == "auto":
-        epochs = min(max(1, round(time / (largest * steps_per_epoch))), _MAX_EPOCHS)
-    epochs = check_integer("epochs", epochs, low=1, high=2**20)
-    if step == "auto":
-        step = min(largest, time / (epochs * steps_per_epoch))
-    step = check_real("step", step, low=0.0, low_open=True, high=1e100)
+    course = _course(
+        shape,
+        balanced_time(shape, budget, neighboring_relation, clip_norm, minimizer_norm),
+        max(1, round(shape.n_samples / batch)),
+        epochs=epochs,
+        steps_per_epoch=steps_per_epoch,
+        step=step,
+    )
     if difference_clip_norm is None:
-        travel = 2.0 * minimizer_norm / epochs
+        travel = 2.0 * minimizer_norm / course.epochs
         difference_clip_norm = shape.loss.smoothness * shape.row_norm**2 * travel
     difference_clip_norm = check_real(
         "difference_clip_norm", difference_clip_norm, low=1e-100, high=1e100
@@ -146,22 +144,23 @@ def plan(
     # Of an epoch with multipliers z and r z the squared signal-to-noise ratios are q² T / z² of the
     # differences, T steps at the rate q, and 1 / (r z)² of the snapshot.
     rate = batch / shape.n_samples
-    relative = math.sqrt((1.0 - snapshot_share) / (snapshot_share * steps_per_epoch)) / rate
+    per_snapshot = (1.0 - snapshot_share) / (snapshot_share * course.steps_per_epoch)
+    relative = math.sqrt(per_snapshot) / rate
     snapshot, differences = _least_noisy(
         clip_norm,
         BatchSum(shape, sampling, batch, difference_clip_norm, differences=True),
         budget,
         accountant,
         neighboring_relation,
-        epochs=epochs,
-        steps_per_epoch=steps_per_epoch,
+        epochs=course.epochs,
+        steps_per_epoch=course.steps_per_epoch,
         relative=relative,
         noise=noise,
     )
     deviation = differences[0].stddev / batch
-    noise_variance = (snapshot.stddev / shape.n_samples) ** 2 * steps_per_epoch + deviation**2
-    gained = step * steps_per_epoch * epochs
-    bound = minimizer_norm**2 / (2.0 * gained) + 0.5 * step * shape.dim * noise_variance
+    of_snapshot = (snapshot.stddev / shape.n_samples) ** 2 * course.steps_per_epoch
+    bound = minimizer_norm**2 / (2.0 * course.gained)
+    bound += 0.5 * course.step * shape.dim * (of_snapshot + deviation**2)
     return Plan(
         solver=NAME,
         shape=shape,
@@ -173,12 +172,12 @@ def plan(
             differences=differences,
             sampling=sampling,
             batch=batch,
-            epochs=epochs,
-            steps_per_epoch=steps_per_epoch,
+            epochs=course.epochs,
+            steps_per_epoch=course.steps_per_epoch,
             clip_norm=clip_norm,
             difference_clip_norm=difference_clip_norm,
             snapshot_share=snapshot_share,
-            step=step,
+            step=course.step,
             noise=differences[0].noise,
         ),
         expected={
@@ -187,6 +186,42 @@ def plan(
             "noise_and_time_bound": bound,
         },
     )
+
+
+class _Course(NamedTuple):
+    """Epochs, steps of each, and their size."""
+
+    epochs: int
+    steps_per_epoch: int
+    step: float
+
+    @property
+    def gained(self) -> float:
+        """The sum of all step sizes."""
+        return self.step * self.steps_per_epoch * self.epochs
+
+
+def _course(
+    shape: ProblemShape,
+    time: float,
+    one_pass: int,
+    *,
+    epochs: int | str,
+    steps_per_epoch: int | str,
+    step: float | str,
+) -> _Course:
+    """What is asked for; "auto" spends this `time`, the sum of the step sizes, in full steps."""
+    largest = 1.0 / (shape.smoothness + (shape.alpha or 0.0))
+    if steps_per_epoch == "auto":
+        steps_per_epoch = one_pass
+    steps_per_epoch = check_integer("steps_per_epoch", steps_per_epoch, low=1, high=2**40)
+    if epochs == "auto":
+        epochs = min(max(1, round(time / (largest * steps_per_epoch))), _MAX_EPOCHS)
+    epochs = check_integer("epochs", epochs, low=1, high=2**20)
+    if step == "auto":
+        step = min(largest, time / (epochs * steps_per_epoch))
+    step = check_real("step", step, low=0.0, low_open=True, high=1e100)
+    return _Course(epochs, steps_per_epoch, step)
 
 
 def _least_noisy(
