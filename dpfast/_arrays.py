@@ -168,6 +168,12 @@ def check_labels(name: str, values: NDArray[Any]) -> None:
             f"{name} must hold {_LABELS}; got numbers with fractions. Unknown label type: "
             "continuous. Regressors, such as dpfast.HuberRegressor, take such targets."
         )
+    if values.dtype.kind == "f" and np.any(np.abs(values) >= 2.0**53):
+        # One float makes a whole list floats, and two labels of others one.
+        raise ValueError(
+            f"{name} must hold labels beyond 2**53 as integers; got floating-point numbers, which "
+            "round them. Convert them with .astype('int64'), or to text."
+        )
 
 
 def check_alike(name: str, values: NDArray[Any], classes: NDArray[Any]) -> None:

@@ -4,6 +4,7 @@ import ast
 import importlib
 import pkgutil
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -240,6 +241,14 @@ def test_losses_are_told_apart_by_their_facts(path):
         if isinstance(node, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Match):
             inside = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
             assert inside.isdisjoint(names), f"{path.name}:{node.lineno} names a loss"
+
+
+def test_no_number_is_subnormal():
+    """Where a library has made the processor take them for zero, `brentq` would refuse to work."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in MODULES)
+    numbers = (getattr(node, "value", None) for tree in trees for node in ast.walk(tree))
+    floats = [number for number in numbers if isinstance(number, float)]
+    assert not any(0.0 < number < sys.float_info.min for number in floats)
 
 
 def test_the_package_front_has_no_logic():

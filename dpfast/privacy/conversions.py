@@ -239,9 +239,9 @@ def _root(function: Callable[[float], float], target: float, low: float, high: f
     """Solve ``function(x) = target > 0`` on a bracket, comparing logarithms."""
 
     def excess(x: float) -> float:
-        return math.log(max(function(x), 1e-320) / target)
+        return math.log(max(function(x), 1e-305) / target)
 
-    return float(brentq(excess, low, high, xtol=5e-324, rtol=1e-14, maxiter=500))
+    return float(brentq(excess, low, high, xtol=1e-305, rtol=1e-14, maxiter=500))
 
 
 def _minimum(function: Callable[[float], float], center: float) -> float:

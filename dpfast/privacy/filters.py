@@ -32,10 +32,11 @@ the totals of an adaptive run are no guarantee, only the limit is.
 Rounding. The sum is exact (integers), so that a million small prices cannot drift past the limit.
 One price carries the rounding of the accountant's two or three operations, a relative 2^-51, which
 the mechanisms' margin on the charged sensitivity covers; a price that underflows is charged as the
-smallest positive number.
+smallest normal number.
 """
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -62,7 +63,7 @@ from dpfast.privacy.renyi import pure_log_moment
 
 _QUANTUM = 2**1074
 """Every float64 is a whole number of 1 / _QUANTUM."""
-_SMALLEST = 5e-324
+_SMALLEST = sys.float_info.min
 
 
 class PrivacyFilter:

@@ -69,7 +69,7 @@ from dpfast.losses import Loss
 from dpfast.privacy import records_apart
 from dpfast.queries.coordinates import InCoordinates, _unit, triangle_of
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape
-from dpfast.sums import RowAccess, RowSums, single_rows
+from dpfast.sums import RowAccess, RowSums
 
 Indices = NDArray[np.int64]
 
@@ -187,8 +187,6 @@ class _Weighted(InCoordinates):
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows, and the stack."""
-        if self.shape.several_rows:
-            rows = single_rows(rows, "groups")
         stack = fixed[0]
         if not self._bends:
             stack = np.delete(stack, slice(self.shape.dim, -1), axis=1)

@@ -316,7 +316,7 @@ class _GaussianLaw(_Law):
                 many * gaussian_delta(left, shift * math.hypot(corner, extra))
                 for many, corner in unit
             )
-            return math.log(max(total, 1e-320) / delta)
+            return math.log(max(total, 1e-305) / delta)
 
         high = math.log(gaussian_mu(left, delta) / self.records)
         low = high - 0.1

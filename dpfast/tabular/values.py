@@ -252,6 +252,9 @@ def plain_values(name: str, column: Any) -> Values:
     """
     refuse_masked(f"column {name!r}", column)
     array = column.to_numpy() if hasattr(column, "to_numpy") else _array_of(column)
+    if array.dtype.kind == "f" and hasattr(column, "to_list") and np.any(abs(array) >= 2.0**53):
+        # Perhaps of integers, as which a missing one among them is no reason to round the others.
+        return _plain_objects(name, column.to_list())
     if array.ndim != 1:
         raise DataError(
             f"column {name!r}: expected one value a row; got an array of shape {array.shape}."
@@ -268,10 +271,12 @@ def plain_values(name: str, column: Any) -> Values:
 
 
 def _array_of(column: Any) -> NDArray[Any]:
-    """A column as an array; of a list with entries of several types each entry stays what it is."""
-    if isinstance(column, list | tuple) and len(set(map(type, column))) > 1:
-        return np.fromiter(column, dtype=object, count=len(column))
-    return np.asarray(column)
+    """A column as an array; each entry of a list stays what it is, whatever the others are."""
+    if not isinstance(column, list | tuple):
+        return np.asarray(column)
+    if set(map(type, column)) == {np.datetime64}:
+        return np.array(column, dtype="datetime64[s]")
+    return np.fromiter(column, dtype=object, count=len(column))
 
 
 def arrow_values(name: str, column: Any) -> Values:
@@ -296,6 +301,8 @@ def arrow_values(name: str, column: Any) -> Values:
         return np.asarray(column.cast(pyarrow.timestamp("s"), safe=False).to_numpy(False))
     if types.is_decimal(kind):
         column, kind = column.cast(pyarrow.float64()), pyarrow.float64()
+    if types.is_integer(kind) and column.null_count:
+        return _plain_objects(name, column.to_pylist())
     if types.is_floating(kind) or types.is_integer(kind):
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if types.is_boolean(kind) and not column.null_count:

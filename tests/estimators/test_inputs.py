@@ -163,6 +163,7 @@ LABELS = {
     **TARGETS,
     "numbers as objects": (Y.astype(object), "got dtype object with entries of type int"),
     "fractions": (np.where(FIRST, NUMBER, Y), "y must .*; got numbers with fractions"),
+    "rounded": ([2.0**60, *(2**60 + Y[1:]).tolist()], "y must hold labels beyond .* as integers"),
     "text": (np.where(Y, TEXT, "no"), "y must hold labels such as the classes.*got texts"),
 }
 NUMBERS = {

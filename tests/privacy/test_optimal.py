@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from decimal import Decimal, localcontext
 
 import pytest
 
@@ -53,6 +54,29 @@ def test_epsilon_undoes_delta(epsilon, count, delta):
         assert OPTIMAL.delta(events, found * (1 - 1e-6)) > delta
     elif found == 0.0:
         assert OPTIMAL.delta(events, 0.0) <= delta
+
+
+def exact_delta(epsilon, count, at):
+    """The delta at epsilon `at` of equal randomized responses, in 50 digits."""
+    with localcontext(prec=50):
+        e, x, odds = Decimal(epsilon), Decimal(at), (-Decimal(epsilon)).exp()
+        return sum(
+            math.comb(count, j)
+            * odds**j
+            / (1 + odds) ** count
+            * (1 - (x - (count - 2 * j) * e).exp())
+            for j in range(count + 1)
+            if (count - 2 * j) * e > x
+        )
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.2])
+@pytest.mark.parametrize("epsilon", [1e-9, 1.5757e-7, 1e-5])
+@pytest.mark.parametrize("count", [2, 5, 60])
+def test_what_it_states_of_tiny_releases_is_no_less_than_exact(epsilon, count, share):
+    delta = share * epsilon * math.sqrt(count)
+    found = OPTIMAL.epsilon([laplace(epsilon, count)], delta)
+    assert exact_delta(epsilon, count, found) <= Decimal(delta)
 
 
 @pytest.mark.parametrize(

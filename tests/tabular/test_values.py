@@ -22,6 +22,7 @@ from dpfast.tabular.values import (
     parse_dates,
     parse_numbers,
     plain_values,
+    texts_of,
 )
 
 
@@ -205,6 +206,35 @@ class TestContainers:
     def test_what_has_no_place_in_a_table(self, column):
         with pytest.raises(DataError, match="column 'x'"):
             plain_values("x", column)
+
+    @pytest.mark.parametrize("other", [None, 2**63, 2**70, 5, -1])
+    def test_no_other_entry_rounds_a_code(self, other):
+        """One record's missing code made codes of 17 digits and more floats, in all rows."""
+        pa = pytest.importorskip("pyarrow")
+        codes = [900000000000207008, 900000000000207009, -1]
+        makers = [list, lambda entries: pd.Series(entries, dtype=object)]
+        if other in (None, 5, -1):
+            makers += [
+                pl.Series,
+                lambda entries: pd.Series(entries, dtype="Int64"),
+                lambda entries: pd.Series(entries, dtype="Int64").astype("category"),
+                lambda entries: pd.Series(entries, dtype="int64[pyarrow]"),
+            ]
+            found = texts_of(arrow_values("x", pa.array([*codes, other])))
+            assert list(found)[:3] == list(map(str, codes))
+        for made in makers:
+            found = texts_of(plain_values("x", made([*codes, other])))
+            assert list(found)[:3] == list(map(str, codes))
+
+    @pytest.mark.parametrize("other", ["b", None, "1970-01-02T00:00:00.000000001"])
+    def test_nor_changes_a_text_or_a_time(self, other):
+        assert plain_values("x", ["a\0", other])[0] == "a\0"
+        entries = [
+            np.datetime64("1600-01-01"),
+            np.datetime64("NaT" if other in (None, "b") else other),
+        ]
+        found = parse_dates("x", plain_values("x", entries), (), Days(None))
+        assert found[0] == (datetime.date(1600, 1, 1) - DAY).days + 1.0
 
     def test_arrow(self):
         pa = pytest.importorskip("pyarrow")

@@ -71,7 +71,7 @@ class ObjectiveAccountant(Accountant):
             return math.inf
 
         def excess(level: float) -> float:
-            return math.log(max(_delta(corners, level), 1e-320) / delta)
+            return math.log(max(_delta(corners, level), 1e-305) / delta)
 
         if excess(0.0) <= 0.0:
             return jacobian

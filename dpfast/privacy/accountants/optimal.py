@@ -123,4 +123,9 @@ def _epsilon(count: int, epsilon: float, delta: float) -> float:
         at_losses = mass[:-1] - np.exp(losses[1:] + log_scaled[:-1])
     # delta at the next smaller loss, if there is one, reaches the target: x lies above it.
     last = int(np.searchsorted(at_losses, target))
-    return max(0.0, math.log(mass[last] - target) - float(log_scaled[last]))
+    found = max(0.0, math.log(mass[last] - target) - float(log_scaled[last]))
+    # A and B may be large against their difference: what they lost is looked for the other way.
+    step = 1e-12 * max(found, epsilon)
+    while _delta(count, epsilon, found) > delta:
+        found, step = found + step, 2.0 * step
+    return found
