@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, NoReturn, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._csv_form import SEPARATORS, USUAL_FORM, CsvForm
 from dpfast.errors import DataError
 
 if sys.platform == "win32":
@@ -337,7 +338,7 @@ def import_parquet() -> Any:
     return parquet
 
 
-def table_header(path: str | os.PathLike[str]) -> list[str]:
+def table_header(path: str | os.PathLike[str], form: CsvForm = USUAL_FORM) -> list[str]:
     """Names of the columns of a CSV or Parquet file.
 
     Raises
@@ -348,7 +349,7 @@ def table_header(path: str | os.PathLike[str]) -> list[str]:
     if ends_in(path, PARQUET):
         with _parquet_file(path) as file:
             return list(file.schema_arrow.names)
-    with _csv_rows(path) as (reader, _):
+    with _csv_rows(path, form) as (reader, _):
         return _csv_header(path, reader)
 
 
@@ -359,12 +360,12 @@ def table_chunks(
     rows: int = _CHUNK_ROWS,
     *,
     arrow: bool = False,
+    form: CsvForm = USUAL_FORM,
 ) -> Iterator[dict[str, Any]]:
     """Columns of a CSV or, by the name's ending, of a Parquet file, so many rows at a time.
 
-    A CSV file has commas between fields and double quotes around those that need them; the first
-    line names the columns, the encoding is UTF-8 (with or without a byte order mark), a name ending
-    in ``.gz`` is decompressed, blank lines are skipped.
+    A CSV file has double quotes around fields that need them; the first line names the columns, a
+    name ending in ``.gz`` is decompressed, blank lines are skipped.
 
     Parameters
     ----------
@@ -377,6 +378,8 @@ def table_chunks(
     arrow : bool, default=False
         Where the plain text of a CSV file allows it, columns are Arrow dictionaries of text, which
         are much faster to read, in chunks of a megabyte; needs pyarrow.
+    form : CsvForm, optional
+        What separates fields, and the encoding; by default commas and UTF-8. Numbers stay text.
 
     Yields
     ------
@@ -387,7 +390,7 @@ def table_chunks(
     ------
     DataError
         If columns are missing or repeated, a line of CSV has another number of fields than the
-        header, the file has no rows, or it is neither CSV in UTF-8 nor Parquet.
+        header, the file has no rows, or it is neither CSV of that form nor Parquet.
     ImportError
         If pyarrow is needed and not installed.
     OSError
@@ -397,9 +400,9 @@ def table_chunks(
     if ends_in(path, PARQUET):
         chunks = _parquet_chunks(path, columns, progress, rows)
     elif arrow:
-        chunks = _fast_csv_chunks(path, columns, progress, rows)
+        chunks = _fast_csv_chunks(path, columns, progress, rows, form)
     else:
-        chunks = _csv_chunks(path, columns, progress, rows)
+        chunks = _csv_chunks(path, columns, progress, rows, form)
     found = False
     for chunk in chunks:
         found = True
@@ -412,7 +415,7 @@ def _parquet_chunks(
     path: str | os.PathLike[str], columns: Sequence[str], progress: Progress | None, rows: int
 ) -> Iterator[dict[str, Any]]:
     with _parquet_file(path) as file:
-        _check_header(path, list(file.schema_arrow.names), columns)
+        _check_header(path, list(file.schema_arrow.names), columns, USUAL_FORM)
         read, total = 0, max(1, file.metadata.num_rows)
         for batch in file.iter_batches(rows, columns=list(columns)):
             if not batch.num_rows:
@@ -458,12 +461,13 @@ def _csv_chunks(
     columns: Sequence[str],
     progress: Progress | None,
     rows: int,
+    form: CsvForm,
     skip: int = 0,
 ) -> Iterator[dict[str, Any]]:
     """Rows of a CSV file, without the first `skip`."""
-    with _csv_rows(path) as (reader, share):
+    with _csv_rows(path, form) as (reader, share):
         header = _csv_header(path, reader)
-        _check_header(path, header, columns)
+        _check_header(path, header, columns, form)
         positions = [header.index(name) for name in columns]
         start = 0
         while skip:
@@ -473,7 +477,7 @@ def _csv_chunks(
             widths = set(map(len, lines)) - {0, len(header)}
             if widths:
                 index = next(i for i, line in enumerate(lines) if len(line) in widths)
-                _refuse_row(path, start + index, len(lines[index]), len(header))
+                _refuse_row(path, start + index, len(lines[index]), len(header), form)
             start += len(lines)
             if fields := list(zip(*filter(None, lines), strict=True)):
                 yield {name: fields[j] for name, j in zip(columns, positions, strict=True)}
@@ -482,11 +486,15 @@ def _csv_chunks(
 
 
 def _fast_csv_chunks(
-    path: str | os.PathLike[str], columns: Sequence[str], progress: Progress | None, rows: int
+    path: str | os.PathLike[str],
+    columns: Sequence[str],
+    progress: Progress | None,
+    rows: int,
+    form: CsvForm,
 ) -> Iterator[dict[str, Any]]:
     """The same rows, as long as the text is plain through PyArrow."""
-    _check_header(path, table_header(path), columns)
-    read, chunks = 0, _plain_csv_chunks(path, columns, progress)
+    _check_header(path, table_header(path, form), columns, form)
+    read, chunks = 0, _plain_csv_chunks(path, columns, progress, form)
     while True:
         try:
             chunk = next(chunks)
@@ -498,45 +506,50 @@ def _fast_csv_chunks(
             read += rows_found
             yield chunk
     # What is left has quotes, spaces or errors, which one reader alone knows.
-    yield from _csv_chunks(path, columns, progress, rows, skip=read)
+    yield from _csv_chunks(path, columns, progress, rows, form, skip=read)
 
 
 def _plain_csv_chunks(
-    path: str | os.PathLike[str], columns: Sequence[str], progress: Progress | None
+    path: str | os.PathLike[str],
+    columns: Sequence[str],
+    progress: Progress | None,
+    form: CsvForm,
 ) -> Generator[dict[str, Any], None, bool]:
     """The rows before text that PyArrow could read otherwise; returns whether those are all."""
-    if find_spec("pyarrow") is None:
+    if find_spec("pyarrow") is None or not form.utf8:
         return False
+    separator = form.separator
     with open(path, "rb") as raw, suppress(gzip.BadGzipFile, EOFError, zlib.error):
         size = os.fstat(raw.fileno()).st_size
         stream = gzip.GzipFile(fileobj=raw) if ends_in(path, (".gz",)) else raw
         line = stream.readline().removeprefix(b"\xef\xbb\xbf")
-        if not size or not line.strip() or not _is_plain(line):
+        if not size or not line.strip() or not _is_plain(line, separator):
             return False
-        header = [name.strip() for name in line.decode().rstrip("\r\n").split(",")]
+        header = [name.strip() for name in line.decode().rstrip("\r\n").split(separator)]
         rest = b""
         while text := stream.read(_TEXT_BYTES):
             text = rest + text
             end = text.rfind(b"\n") + 1
             text, rest = text[:end], text[end:]
-            if len(rest) > _TEXT_BYTES or (chunk := _plain_chunk(text, header, columns)) is None:
+            chunk = _plain_chunk(text, header, columns, separator)
+            if len(rest) > _TEXT_BYTES or chunk is None:
                 return False
             yield chunk
             if progress is not None:
                 progress(raw.tell() / size)
         if rest:
-            if (chunk := _plain_chunk(rest, header, columns)) is None:
+            if (chunk := _plain_chunk(rest, header, columns, separator)) is None:
                 return False
             yield chunk
         return True
     return False
 
 
-def _is_plain(text: bytes) -> bool:
-    """Whether fields are what stands between commas, and rows what stands between line ends."""
+def _is_plain(text: bytes, separator: str) -> bool:
+    """Whether fields are what stands between separators, and rows what stands between lines."""
     return (
         b'"' not in text
-        and b", " not in text
+        and f"{separator} ".encode() not in text
         and b"\n " not in text
         and not text.startswith((b" ", b"\xef\xbb\xbf"))  # PyArrow would take a mark for none
         and (b"\r" not in text or text.count(b"\r") == text.count(b"\r\n"))
@@ -544,13 +557,13 @@ def _is_plain(text: bytes) -> bool:
 
 
 def _plain_chunk(
-    text: bytes, header: Sequence[str], columns: Sequence[str]
+    text: bytes, header: Sequence[str], columns: Sequence[str], separator: str
 ) -> dict[str, Any] | None:
     """Columns of some lines of text; None if it is not plain, or not as the header says."""
     import pyarrow
     from pyarrow import csv
 
-    if not _is_plain(text):
+    if not _is_plain(text, separator):
         return None
     wanted = [str(header.index(name)) for name in columns]
     kind = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
@@ -560,7 +573,7 @@ def _plain_chunk(
         table = csv.read_csv(
             pyarrow.py_buffer(text),
             csv.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=names),
-            csv.ParseOptions(quote_char=False),
+            csv.ParseOptions(delimiter=separator, quote_char=False),
             csv.ConvertOptions(
                 include_columns=wanted,
                 column_types=dict.fromkeys(wanted, kind),
@@ -594,7 +607,9 @@ def read_csv(path: str | os.PathLike[str], columns: Sequence[str]) -> dict[str, 
 
 
 @contextmanager
-def _csv_rows(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Callable[[], float]]]:
+def _csv_rows(
+    path: str | os.PathLike[str], form: CsvForm
+) -> Iterator[tuple[Any, Callable[[], float]]]:
     """A csv reader over the file, and a function for the share of the file that was read.
 
     Whatever is wrong with its form becomes a DataError.
@@ -603,28 +618,27 @@ def _csv_rows(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Callable[[], 
     with open(path, "rb") as raw:
         size = os.fstat(raw.fileno()).st_size
         plain = gzip.GzipFile(fileobj=raw, mode="rb") if ends_in(name, (".gz",)) else raw
-        stream = io.TextIOWrapper(cast(BinaryIO, plain), encoding="utf-8-sig", newline="")
-        reader = csv.reader(stream, strict=True, skipinitialspace=True)
+        encoding = "utf-8-sig" if form.utf8 else form.encoding
+        stream = io.TextIOWrapper(cast(BinaryIO, plain), encoding=encoding, newline="")
+        reader = csv.reader(stream, delimiter=form.separator, strict=True, skipinitialspace=True)
         try:
             yield reader, lambda: raw.tell() / size if size else 0.0
         except csv.Error as error:
             raise DataError(f"{name}, line {reader.line_num}: {error}.") from error
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
             raise DataError(
-                f"{name} is not UTF-8 text ({error.reason}). Save it as 'CSV UTF-8'."
+                f"{name} is not {form.encoding.upper()} text. Save it as 'CSV UTF-8', or declare "
+                '"encoding" in the bounds, or give --encoding: cp1252 is that of Windows.'
             ) from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{name} is not a complete gzip file.") from error
 
 
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-
-
 def _check_header(
-    path: str | os.PathLike[str], header: list[str], columns: Collection[str]
+    path: str | os.PathLike[str], header: list[str], columns: Collection[str], form: CsvForm
 ) -> None:
     name, hint = os.fspath(path), "Names must stand in the first line, and match exactly."
-    words = {word.strip().casefold() for field in header for word in re.split("[;|\t]", field)}
+    words = {word.strip().casefold() for field in header for word in re.split("[,;|\t]", field)}
     # Where nothing says that the first line is names, it could be a record, which is not shown.
     named = not words.isdisjoint(map(str.casefold, columns))
     fields = f"{len(header)} field{'s' * (len(header) > 1)}"
@@ -635,26 +649,40 @@ def _check_header(
         folded = {field.casefold(): field for field in header if named}
         if close := get_close_matches(missing[0].casefold(), folded, 1):
             hint += f" Did you mean {folded[close[0]]!r}?"
-        if len(header) == 1 and (signs := [sign for sign in _SEPARATORS if sign in header[0]]):
+        if signs := [sign for sign in SEPARATORS if _separates(sign, header, columns, form)]:
             hint = (
-                f"Commas must separate names; there are {_SEPARATORS[signs[0]]}. Save the file "
-                "with commas between fields and points in numbers, or pass "
-                f"pandas.read_csv({name!r}, sep={signs[0]!r}, decimal=',') to TableModel."
+                f"{SEPARATORS[form.separator].capitalize()} must separate names; there are "
+                f'{SEPARATORS[signs[0]]}. Declare "separator": {json.dumps(signs[0])} in the '
+                'bounds, or give --separator, and with it "decimal" if numbers look like 1234,5.'
             )
         raise DataError(f"{name} lacks {show_columns(missing)}. {found} {hint}")
     if repeated := [column for column in columns if header.count(column) > 1]:
         raise DataError(f"{name} names {show_columns(repeated)} more than once. {found}")
 
 
-def _refuse_row(path: str | os.PathLike[str], index: int, width: int, expected: int) -> NoReturn:
+def _separates(sign: str, header: list[str], columns: Collection[str], form: CsvForm) -> bool:
+    """Whether another sign than the declared one seems to stand between the names."""
+    line = form.separator.join(header)
+    names = map(str.strip, line.split(sign))
+    return (
+        sign != form.separator
+        and sign in line
+        and (len(header) == 1 or not set(columns).isdisjoint(names))
+    )
+
+
+def _refuse_row(
+    path: str | os.PathLike[str], index: int, width: int, expected: int, form: CsvForm
+) -> NoReturn:
     # Quoted line breaks make the line differ from the row; only a second reading knows it.
-    with _csv_rows(path) as (reader, _):
+    with _csv_rows(path, form) as (reader, _):
         next(filter(None, reader))
         deque(itertools.islice(reader, index + 1), maxlen=0)
         line = reader.line_num
     raise DataError(
         f"{os.fspath(path)}, line {line}: {width} fields where the header has {expected}. "
-        'Put values that contain commas in double quotes: "a, b".'
+        f"Put values that contain {SEPARATORS[form.separator]} in double quotes: "
+        f'"a{form.separator} b".'
     )
 
 

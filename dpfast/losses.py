@@ -96,6 +96,25 @@ class Loss:
     lowest: float = 0.0
     default_width: bool = field(init=False, default=False, repr=False)
 
+    @classmethod
+    def of(cls, loss: Loss | str) -> Loss:
+        """The loss of that name, or the one that is given.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is neither.
+        """
+        if isinstance(loss, str):
+            return cls(loss)
+        if not isinstance(loss, cls):
+            raise TypeError(
+                "loss must be a name or a dpfast.losses.Loss; got "
+                f"{type(loss).__name__}. A loss in Python goes beside the problem: "
+                "dpfast.objectives.PythonErm(problem, alpha, PythonLoss(...))."
+            )
+        return loss
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "default_width", self.width is None)
         check_choice("loss", self.name, loss_names())

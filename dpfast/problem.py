@@ -135,7 +135,7 @@ class Problem(RowAccess):
             )
         self.n_jobs = thread_count(n_jobs)
         self.leaks = ()
-        loss = Loss(loss) if isinstance(loss, str) else loss
+        loss = Loss.of(loss)
         intercept = check_real("intercept", intercept, low=-1e100, high=1e100)
         if data_norm is not None:
             data_norm = check_real("data_norm", data_norm, low=1e-100, high=1e100)

@@ -72,6 +72,38 @@ def regression(**target):
     return {**rest, "cost": {"range": [-1e6, 1e6], "learn": True, **target}, "target": "cost"}
 
 
+class TestForm:
+    """CSV files that are not written with commas between fields and points in numbers."""
+
+    def test_declared_or_given(self, run, table):
+        table = table.rename(columns={"dose": "größe"})
+        table.to_csv("t.csv", sep=";", decimal=",", encoding="cp1252", index=False)
+        table.to_csv("u.csv", index=False)
+        bounds = {**BOUNDS, "größe": [0, 100]}
+        del bounds["dose"]
+        given = ("--separator", ";", "--decimal", ",", "--encoding", "cp1252")
+        declared = {"separator": ";", "decimal": ",", "encoding": "cp1252", **bounds}
+        for options, file in (((), declared), (given, bounds)):
+            assert run("check", "t.csv", "--bounds", "b.json", *options, bounds=file)[0] == 0
+            code, _, err = run(*FIT, "--test", "t.csv", "--seed", 0, *options, bounds=file)
+            assert code == 0, err
+            model = json.loads(Path("m.json").read_text())
+            assert (
+                declared.items()
+                >= {
+                    name: model["schema"][name] for name in ("separator", "decimal", "encoding")
+                }.items()
+            )
+            assert run("predict", "m.json", "t.csv", "-o", "p.csv")[0] == 0
+            assert run("predict", "m.json", "u.csv", "-o", "q.csv", "--separator", ",")[0] == 0
+            assert Path("p.csv").read_text() == Path("q.csv").read_text()
+            assert run("certify", "m.json")[0] == 0
+        code, _, err = run("predict", "m.json", "u.csv", "-o", "q.csv")
+        assert code == 2 and 'there are commas. Declare "separator": ","' in err
+        code, _, err = run("check", "t.csv", "--bounds", "b.json", "--separator", "tab", *given[4:])
+        assert code == 2 and "Tabs must separate names; there are semicolons" in err
+
+
 class TestFit:
     def test_three_commands_and_no_bound_twice(self, run):
         code, out, err = run(*FIT, "--test", "t.csv")

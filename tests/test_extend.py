@@ -110,6 +110,30 @@ def test_an_estimator_finds_a_solver_that_was_added(descent):
     assert model.fit(X, (X[:, 0] > 0.0).astype(int)).coef_[0, 0] > 0.5
 
 
+def test_a_loss_in_python_as_the_page_has_it():
+    w = example("A loss")[1]["result"].w
+    assert w[0] > 0.3 and w[1] < -0.3
+
+
+def test_options_as_the_page_of_the_papers_has_them():
+    text = (PAGE.parent / "papers.md").read_text(encoding="utf-8")
+    names = {}
+    exec(re.findall(r"```python\n(.*?)```", text, flags=re.S)[0], names)
+    assert names["result"].w.shape == (5,) and names["model"].coef_[0, 0] > 0.0
+
+
+def test_a_loss_in_python_is_no_loss_of_a_problem():
+    loss = PythonLoss(np.subtract, lipschitz=1.0, smoothness=1.0)
+    with pytest.raises(TypeError, match=r"got PythonLoss\. .*PythonErm\(problem, alpha"):
+        Problem(np.ones((3, 1)), np.ones(3), loss, data_norm=1.0)
+
+
+def test_an_option_of_a_solver_is_no_parameter():
+    message = r'no parameter \'iterations\'\. .* solver_options=\{"iterations": \.\.\.\}\.\)'
+    with pytest.raises(TypeError, match=message):
+        LogisticRegression(iterations=3)
+
+
 def test_a_loss_in_python():
     loss = PythonLoss(
         lambda z, y: (np.logaddexp(z - y, y - z), np.tanh(z - y), 1.0 / np.cosh(z - y) ** 2),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dpfast._csv_form import USUAL_FORM, CsvForm
 from dpfast._files import (
     atomic_writer,
     parse_json,
@@ -114,9 +115,10 @@ class TestReadCsv:
     @pytest.mark.parametrize(
         ("header", "hint"),
         [
-            ("a;b", r"there are semicolons\. .*, sep=';', decimal=','\)"),
-            ("a\tb", r"there are tabs\. .*, sep='\\t'"),
+            ("a;b", r'there are semicolons\. Declare "separator": ";" in the bounds'),
+            ("a\tb", r'there are tabs\. Declare "separator": "\\t"'),
             ("A,b", r"lacks the column 'a'\. .* Did you mean 'A'\?"),
+            ("a;c, d", "there are semicolons"),
             ("x;y", r"first line has 1 field, .* there are semicolons"),
             (
                 "aa,y",
@@ -154,6 +156,21 @@ class TestReadCsv:
     def test_not_utf8(self, write):
         with pytest.raises(DataError, match="not UTF-8"):
             read_csv(write("a\nä\n".encode("latin-1")), ["a"])
+
+    @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "UTF_8", "utf-8-sig"])
+    def test_declared_encoding_and_separator(self, write, encoding):
+        path, form = write("ä;b\n1,5;ü\n".encode(encoding)), CsvForm(";", encoding=encoding)
+        assert table_header(path, form) == ["ä", "b"]
+        for arrow in (False, True):
+            (chunk,) = table_chunks(path, ["b", "ä"], arrow=arrow, form=form)
+            assert [list(map(str, chunk[name])) for name in ("b", "ä")] == [["ü"], ["1,5"]]
+        with pytest.raises(DataError, match=r"there are semicolons|is not UTF-8"):
+            list(table_chunks(path, ["b"]))
+        path, form = write("a\nä\n".encode("cp1252")), CsvForm(encoding="utf-16")
+        with pytest.raises(DataError, match="is not UTF-16 text"):
+            list(table_chunks(path, ["a"], form=form))
+        with pytest.raises(DataError, match='contain semicolons in double quotes: "a; b"'):
+            list(table_chunks(write("a;b\n1;2;3\n"), ["a"], form=CsvForm(";")))
 
     def test_unclosed_quote(self, write):
         with pytest.raises(DataError, match="line 3: "):
@@ -369,9 +386,9 @@ class TestFastCsv:
         monkeypatch.setattr("dpfast._files._TEXT_BYTES", text_bytes)
 
     @staticmethod
-    def read(path, columns, arrow):
+    def read(path, columns, arrow, form=USUAL_FORM):
         try:
-            chunks = list(table_chunks(path, columns, rows=3, arrow=arrow))
+            chunks = list(table_chunks(path, columns, rows=3, arrow=arrow, form=form))
         except DataError as error:
             return str(error)
         plain = [
@@ -421,6 +438,11 @@ class TestFastCsv:
         packed = tmp_path / "x.csv.gz"
         found = self.read(packed, ["b", "a"], True)
         assert found == self.read(packed, ["b", "a"], False)
+        for sign in ";\t|":
+            form = CsvForm(sign)
+            path.write_bytes(text.replace(",", sign).encode())
+            found = self.read(path, ["b", "a"], True, form)
+            assert found == self.read(path, ["b", "a"], False, form)
 
     def test_what_is_no_text_or_no_gzip(self, tmp_path):
         for name, content in (

@@ -135,7 +135,7 @@ class BlockProblem(RowSums):
             sum(source.sizes) if source.n_groups is None else source.n_groups,
             source.n_features,
             data_norm,
-            Loss(loss) if isinstance(loss, str) else loss,
+            Loss.of(loss),
             intercept,
             alpha,
             1.0 if max_weight is None else max_weight,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable
+from dataclasses import asdict, replace
 from typing import Any
 
+from dpfast._csv_form import CsvForm, csv_form
 from dpfast._validation import check_choice
 from dpfast.estimators._messages import hints
 from dpfast.privacy import NEIGHBORING_RELATIONS
@@ -104,11 +106,34 @@ def add_table(command: argparse.ArgumentParser, *, required: bool) -> None:
     )
 
 
+def add_csv(command: argparse.ArgumentParser, declared: str) -> None:
+    """Add what says how CSV files are written, where it is not as `declared`."""
+    options = command.add_argument_group(
+        "CSV files", f"How they are written, if not as {declared}: all that is not the default."
+    )
+    for name, metavar, says in (
+        ("separator", "S", "between fields: , ; | or tab (default: ,)"),
+        ("decimal", "P", "between a number and its fraction: . or , (default: .)"),
+        ("thousands", "T", "between groups of three digits: . , ' or a space (default: nothing)"),
+        ("encoding", "NAME", "such as cp1252 (default: utf-8)"),
+    ):
+        options.add_argument(f"--{name}", metavar=metavar, help=says)
+
+
+def csv_of(arguments: argparse.Namespace, declared: CsvForm) -> CsvForm:
+    """The form of CSV files that the arguments of :func:`add_csv` describe."""
+    given = {name: getattr(arguments, name, None) for name in asdict(declared)}
+    given = {name: value for name, value in given.items() if value is not None}
+    if given.get("separator") in ("tab", r"\t"):
+        given["separator"] = "\t"
+    return csv_form(given) if given else declared
+
+
 def schema_of(arguments: argparse.Namespace) -> TableSchema:
     """The declaration that the arguments of :func:`add_table` describe."""
     check_choice("--family", arguments.family, ("auto", *FAMILIES))
     bounds = read_bounds(arguments.bounds)
-    return TableSchema.from_bounds(
+    schema = TableSchema.from_bounds(
         bounds,
         target=arguments.target,
         person=arguments.person,
@@ -117,6 +142,7 @@ def schema_of(arguments: argparse.Namespace) -> TableSchema:
         categorical=[name.strip() for name in arguments.categorical.split(",") if name.strip()],
         task=TableModel(bounds, arguments.family).task,
     )
+    return replace(schema, csv=csv_of(arguments, schema.csv))
 
 
 def model_of(arguments: argparse.Namespace, **settings: Any) -> TableModel:

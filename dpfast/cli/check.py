@@ -6,7 +6,7 @@ import argparse
 
 from rich.table import Table
 
-from dpfast.cli._arguments import Commands, add_json, add_table, schema_of
+from dpfast.cli._arguments import Commands, add_csv, add_json, add_table, schema_of
 from dpfast.cli._screen import UndeclaredError, console, located, reading, say, show_json
 from dpfast.errors import DataError
 from dpfast.tabular import TableModel, Tally
@@ -30,6 +30,7 @@ def add(commands: Commands) -> None:
         "data", metavar="DATA", help="rows with their target: .csv, .csv.gz or .parquet"
     )
     add_table(check, required=True)
+    add_csv(check, "the bounds say")
     check.add_argument(
         "--fail-on-undeclared", action="store_true",
         help="exit with code 4 if values were never declared",

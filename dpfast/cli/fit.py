@@ -16,6 +16,7 @@ from rich.table import Table
 from dpfast.cli._account import account_facts, account_text, add_account, begun, open_account
 from dpfast.cli._arguments import (
     Commands,
+    add_csv,
     add_json,
     add_relation,
     add_solver,
@@ -81,10 +82,9 @@ def add(commands: Commands) -> None:
         "knowledge, never from the data: the guarantee depends on that. Columns that are not "
         "listed are not used.",
     )
-    fit.add_argument(
-        "data", metavar="DATA", help="training data: .csv or .csv.gz (UTF-8), or .parquet"
-    )
+    fit.add_argument("data", metavar="DATA", help="training data: .csv, .csv.gz or .parquet")
     add_table(fit, required=True)
+    add_csv(fit, "the bounds say")
     fit.add_argument("--epsilon", required=True, type=float, metavar="E", help="privacy loss, > 0")
     fit.add_argument(
         "--delta",

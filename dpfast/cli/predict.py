@@ -6,12 +6,13 @@ import argparse
 import csv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dpfast._files import PARQUET, atomic_file, atomic_writer, ends_in, import_parquet
-from dpfast.cli._arguments import Commands, add_json
+from dpfast.cli._arguments import Commands, add_csv, add_json, csv_of
 from dpfast.cli._screen import UndeclaredError, check_writable, located, note, reading, show_json
 from dpfast.errors import DataError
 from dpfast.tabular import (
@@ -56,6 +57,7 @@ def add(commands: Commands) -> None:
         "--fail-on-undeclared", action="store_true",
         help="exit with code 4 if values were never declared; the predictions are written",
     )  # fmt: skip
+    add_csv(predict, "those of the fit")
     add_json(predict)
     predict.set_defaults(run=run)
 
@@ -71,6 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"OUT must end in .csv, .csv.gz or .parquet; got {arguments.output!r}. Spreadsheets "
             "open the first."
         )
+    model.schema_ = replace(model.schema_, csv=csv_of(arguments, model.schema_.csv))
     columns = _Columns(model, arguments.threshold)
     ids = [name.strip() for name in arguments.id.split(",") if name.strip()]
     if taken := sorted(set(ids) & set(columns.names)):

@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
+from dpfast.solvers import SOLVERS
+
 _STEPS = (
     "private solvers fix their steps beforehand, from public numbers; see solver_options and "
     "'dpfast solvers NAME'"
 )
+_OPTION = 'an option of solvers goes into solver_options={{"{0}": ...}}'
 #: Parameters of scikit-learn's estimators that dpfast has by another name, or not.
 _ELSEWHERE = {
     "C": "the ridge is alpha, of the mean loss: alpha = 1 / (C * n_samples)",
@@ -32,8 +35,10 @@ _ELSEWHERE = {
 
 
 def hints(names: Iterable[str]) -> str:
-    """Which parameters do what these of scikit-learn do; nothing for others."""
-    return "".join(f" ({name}: {_ELSEWHERE[name]}.)" for name in names if name in _ELSEWHERE)
+    """Which parameters do what these of scikit-learn or of solvers do; nothing for others."""
+    options = {option for solver in SOLVERS.values() for option in solver.options}
+    elsewhere = {name: _OPTION.format(name) for name in options} | _ELSEWHERE
+    return "".join(f" ({name}: {elsewhere[name]}.)" for name in names if name in elsewhere)
 
 
 def unknown_parameters(kind: Any, given: Iterable[str]) -> str | None:

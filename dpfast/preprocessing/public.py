@@ -132,6 +132,8 @@ def _positions_of_numbers(
 def _frame_column(column: Any) -> NDArray[Any] | Distinct:
     """A column of a pandas frame; text and categories by their distinct values."""
     kind = str(column.dtype)
+    if kind == "category" and column.cat.categories.dtype == bool:
+        column, kind = column.astype(object), "object"
     if kind == "category":
         _refuse_kind(column.cat.categories.dtype)
         places, found = column.cat.codes.to_numpy(), column.cat.categories.tolist()
@@ -140,6 +142,8 @@ def _frame_column(column: Any) -> NDArray[Any] | Distinct:
         found = found.tolist()
     else:
         values: NDArray[Any] = column.to_numpy()
+        if values.dtype == object:
+            values = np.where(column.isna(), np.nan, values)  # pandas' NA is no number
         return values.astype(object) if values.dtype.kind in "mM" else values
     # The last is meant where there is no value, whose place is -1.
     return Distinct([*map(str, found), "nan"], places)

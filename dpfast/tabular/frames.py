@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast._csv_form import USUAL_FORM, CsvForm
 from dpfast._files import (
     PARQUET,
     Progress,
@@ -32,7 +33,12 @@ def is_path(data: Any) -> bool:
     return isinstance(data, str | os.PathLike)
 
 
-def column_names(data: Any) -> list[str]:
+def form_of(data: Any, declared: CsvForm) -> CsvForm:
+    """How the text of a table is written: only that of CSV files is as was declared."""
+    return declared if is_path(data) and not ends_in(data, PARQUET) else USUAL_FORM
+
+
+def column_names(data: Any, form: CsvForm = USUAL_FORM) -> list[str]:
     """Names of the columns of a table.
 
     Raises
@@ -43,7 +49,7 @@ def column_names(data: Any) -> list[str]:
         If its file cannot be read.
     """
     if is_path(data):
-        return table_header(data)
+        return table_header(data, form)
     if isinstance(data, Mapping):
         return list(data)
     for method in ("collect", "compute"):  # lazy ones of polars and dask
@@ -63,7 +69,10 @@ def column_names(data: Any) -> list[str]:
 
 
 def raw_chunks(
-    data: Any, columns: Sequence[str], progress: Progress | None = None
+    data: Any,
+    columns: Sequence[str],
+    progress: Progress | None = None,
+    form: CsvForm = USUAL_FORM,
 ) -> Iterator[dict[str, Any]]:
     """Columns of a table as they are stored, so many rows at a time; see :func:`plain_chunk`.
 
@@ -74,7 +83,7 @@ def raw_chunks(
     """
     if is_path(data):
         rows = TYPED_ROWS if ends_in(data, PARQUET) else TEXT_ROWS
-        yield from table_chunks(data, columns, progress, rows, arrow=True)
+        yield from table_chunks(data, columns, progress, rows, arrow=True, form=form)
         return
     check_columns(column_names(data), columns)
     whole = {name: data[name] for name in columns}
@@ -99,7 +108,12 @@ def plain_chunk(chunk: Mapping[str, Any]) -> Chunk:
     return {name: _values(name, column) for name, column in chunk.items()}
 
 
-def chunks(data: Any, columns: Sequence[str], progress: Progress | None = None) -> Iterator[Chunk]:
+def chunks(
+    data: Any,
+    columns: Sequence[str],
+    progress: Progress | None = None,
+    form: CsvForm = USUAL_FORM,
+) -> Iterator[Chunk]:
     """Columns of a table, so many rows at a time.
 
     Raises
@@ -107,7 +121,7 @@ def chunks(data: Any, columns: Sequence[str], progress: Progress | None = None) 
     DataError
         If a column is missing or of a kind that has no place in a table.
     """
-    return map(plain_chunk, raw_chunks(data, columns, progress))
+    return map(plain_chunk, raw_chunks(data, columns, progress, form))
 
 
 def column_of(data: Any, name: str) -> Values:

@@ -37,6 +37,7 @@ from dpfast.tabular.frames import (
     check_persons,
     chunks,
     column_names,
+    form_of,
     is_path,
     plain_chunk,
     raw_chunks,
@@ -257,7 +258,8 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         rows = TableRows(*self._coded(data, schema, progress))
         plan = self.plan(rows.n_records)
         plan.check_affordable()
-        unused = tuple(name for name in column_names(data) if name not in used)
+        names = column_names(data, form_of(data, schema.csv))
+        unused = tuple(name for name in names if name not in used)
         return TableFit(plan, rows, unused, self._set_fitted, self.random_state)
 
     def plan(self, n_samples: int) -> FitPlan:
@@ -453,7 +455,8 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """What makes codes of the table's rows, and the rows."""
         if schema.person is not None:
             check_persons(data, schema.person)
-        return RowCoder(schema, fit=True), chunks(data, schema.columns_read(fit=True), progress)
+        form, names = form_of(data, schema.csv), schema.columns_read(fit=True)
+        return RowCoder(schema, fit=True, form=form), chunks(data, names, progress, form)
 
     def _say(self, tally: Tally) -> None:
         """Say what was never declared of rows to predict, or refuse it."""
@@ -504,12 +507,13 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if with_target:
             schema = replace(schema, weight=None, person=None)
         data = self._with_target(data, None, schema)
-        coder = RowCoder(schema, fit=with_target)
+        form = form_of(data, schema.csv)
+        coder = RowCoder(schema, fit=with_target, form=form)
         coder.tally = Tally() if tally is None else tally
         names = dict.fromkeys([*schema.columns_read(fit=with_target), *keep])
         # A chunk of text may have many rows, and these thousands of columns.
         step = block_rows(len(schema.feature_names))
-        for chunk in raw_chunks(data, list(names), progress):
+        for chunk in raw_chunks(data, list(names), progress, form):
             records = coder.codes(plain_chunk(chunk))
             for start in range(0, len(records), step):
                 span = slice(start, start + step)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._csv_form import USUAL_FORM, CsvForm
 from dpfast.blocks import Piece
 from dpfast.coded import CodedMatrix
 from dpfast.preprocessing.matching import folded
@@ -22,7 +23,7 @@ from dpfast.tabular.frames import Chunk
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget
-from dpfast.tabular.values import MISSING, Values, WrongValue, texts_of
+from dpfast.tabular.values import MISSING, Values, WrongValue, in_points, texts_of
 
 _NAMELESS = "Give every row an id: a new one if it is nobody else's row."
 _ROUNDED = "Two persons might become one: keep such ids as text, or as 64-bit integers."
@@ -50,10 +51,12 @@ class RowCoder:
     schema : TableSchema
     fit : bool
         Whether target, weight and person are read, too; an exposure always is.
+    form : CsvForm, optional
+        How numbers are written where they are text.
     """
 
-    def __init__(self, schema: TableSchema, *, fit: bool) -> None:
-        self.schema, self.tally, self._fit = schema, Tally(), fit
+    def __init__(self, schema: TableSchema, *, fit: bool, form: CsvForm = USUAL_FORM) -> None:
+        self.schema, self.tally, self._fit, self._form = schema, Tally(), fit, form
         self._coders = [column.coder() for column in schema.features]
         target = schema.target
         self._index = target.index() if isinstance(target, ClassTarget) and fit else None
@@ -85,6 +88,7 @@ class RowCoder:
         rows = len(next(iter(chunk.values())))
         records = np.empty(rows, dtype=self.dtype)
         try:
+            chunk = self._in_points(chunk)
             for j, (column, code) in enumerate(
                 zip(self.schema.features, self._coders, strict=True)
             ):
@@ -104,6 +108,16 @@ class RowCoder:
         self.tally.rows += rows
         return records
 
+    def _in_points(self, chunk: Chunk) -> Chunk:
+        """The chunk, with the text of its columns of numbers as Python writes them."""
+        if self._form.points:
+            return chunk
+        missing = self.schema.numbers()
+        return {
+            name: in_points(name, values, missing[name], self._form) if name in missing else values
+            for name, values in chunk.items()
+        }
+
     def _numbers(self, name: str, chunk: Chunk) -> NDArray[np.int64]:
         """A number for each person, in the order in which they appear."""
         values = chunk[name]
@@ -117,7 +131,7 @@ class RowCoder:
             if rounded.any():
                 row, kind = int(np.argmax(rounded)), f"a number that {values.dtype} rounds"
                 raise WrongValue(name, row, "whose row it is", kind, _ROUNDED)
-        texts = [_id(text) for text in texts_of(values)]
+        texts = [_id(text, self._form.decimal) for text in texts_of(values)]
         known = self._persons
         missing = {text for text in set(texts) - known.keys() if folded(text) in MISSING}
         if missing:
@@ -133,10 +147,11 @@ class RowCoder:
         return target.parse(values, self.tally, exposure)
 
 
-def _id(text: str) -> str:
+def _id(text: str, decimal: str = ".") -> str:
     """The text of an id; 7.0 is 7, as where ids were once read as floating point."""
     plain = text.strip()
-    return plain.partition(".")[0] if "." in plain and _WHOLE.fullmatch(plain) else plain
+    whole, point, rest = plain.partition(decimal)
+    return whole if point and _WHOLE.fullmatch(f"{whole}.{rest}") else plain
 
 
 def coded_parts(schema: TableSchema, records: NDArray[Any]) -> list[tuple[NDArray[Any], Any]]:

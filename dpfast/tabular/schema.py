@@ -2,8 +2,9 @@
 
 A bounds file is one JSON object. In short it is ``{column: entry}``; in full
 ``{"columns": {column: entry}, "target": ..., "person": ..., "weight": ..., "exposure": ...,
-"missing": ..., "missing_values": [...], "learn_share": ...}``. The short form may hold these roles
-as well, except for the list, for a column's entry is never a text or a number.
+"missing": ..., "missing_values": [...], "learn_share": ..., "separator": ..., "decimal": ...,
+"thousands": ..., "encoding": ...}``. The short form may hold these roles as well, except for the
+list, for a column's entry is never a text or a number.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._csv_form import USUAL_FORM, CsvForm, csv_form
 from dpfast._files import is_json_number, parse_json, read_text, show_names
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import DataError
@@ -36,6 +38,7 @@ from dpfast.tabular.targets import ClassTarget, Exposure, RangeTarget, Target, W
 
 _ROLES = {
     **dict.fromkeys(("target", "person", "weight", "exposure", "missing"), "a text"),
+    **dict.fromkeys(("separator", "decimal", "thousands", "encoding"), "a text"),
     "learn_share": "a number",
     "missing_values": "a list",
 }
@@ -63,6 +66,8 @@ class TableSchema:
         Targets are then divided by it: the target's range is that of the rates.
     learn_share : float
         Share of the budget for what is learned of the columns.
+    csv : CsvForm
+        How CSV files of the table are written.
 
     Examples
     --------
@@ -86,6 +91,7 @@ class TableSchema:
     weight: Weight | None = None
     exposure: Exposure | None = None
     learn_share: float = LEARN_SHARE
+    csv: CsvForm = USUAL_FORM
 
     @classmethod
     def from_bounds(
@@ -149,6 +155,7 @@ class TableSchema:
                 parse_weight(roles.get("weight"), columns),
                 parse_exposure(roles.get("exposure"), columns),
                 _share(roles.get("learn_share", LEARN_SHARE)),
+                csv_form(roles),
             )
         )
 
@@ -165,7 +172,7 @@ class TableSchema:
                 columns[column.name] = {"range": [0.0, column.high]}
         if self.learns:
             roles["learn_share"] = self.learn_share
-        return {**roles, "columns": columns}
+        return {**roles, **self.csv.declaration(), "columns": columns}
 
     @property
     def feature_names(self) -> list[str]:
@@ -252,6 +259,14 @@ class TableSchema:
             names += [] if self.weight is None else [self.weight.name]
             names += [] if self.person is None else [self.person]
         return names
+
+    def numbers(self) -> dict[str, tuple[str, ...]]:
+        """Columns of numbers, with the texts that stand for a missing one."""
+        named = (self.target if self.task == "regression" else None, self.weight, self.exposure)
+        return {
+            **{c.name: c.missing_values for c in self.features if isinstance(c, NumberColumn)},
+            **{column.name: () for column in named if column is not None},
+        }
 
     def spans(self) -> Iterator[tuple[Column, slice]]:
         """The columns, with the range of encoded columns that each has."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._arrays import refuse_masked
+from dpfast._csv_form import CsvForm
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import NUMBER, REMEMBERED, Distinct, Index, folded, written
 
@@ -33,6 +34,7 @@ _REMEDY = (
     'values, and "missing_values" for what stands for none.'
 )
 _NUMBERS = "Numbers are written like 1234.5: no comma, no unit, no % sign."
+_OTHER_NUMBERS = 'How a CSV file writes them is declared as "decimal" and "thousands".'
 _DATES = 'Another form is declared as {"dates": [first, last], "format": "%d.%m.%Y"}.'
 
 _PLAIN = (str, numbers.Real, Decimal, np.bool_, datetime.date)
@@ -71,7 +73,8 @@ def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArra
         If a value is neither a finite number nor missing; the message names column and row.
     """
     if not isinstance(values, np.ndarray):
-        found = _each(name, values, _number, missing, "a finite number", _NUMBERS)
+        hint = f"{_NUMBERS} {_OTHER_NUMBERS}"
+        found = _each(name, values, _number, missing, "a finite number", hint)
     elif values.dtype.kind == "M":
         raise DataError(
             f'column {name!r}: expected numbers; got dates. Declare {{"dates": [first, last]}}.'
@@ -83,6 +86,37 @@ def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArra
     if np.isinf(found).any():
         row = int(np.argmax(np.isinf(found)))
         raise WrongValue(name, row, "a finite number", "an infinite one")
+    return found
+
+
+def in_points(name: str, values: Values, missing: Collection[str], form: CsvForm) -> Values:
+    """Text of numbers as Python writes them; what stands for a missing value stays as it is.
+
+    Raises
+    ------
+    DataError
+        If a value is neither a number of that form nor missing; the message names column and row.
+    """
+    if isinstance(values, np.ndarray):
+        return values
+    if isinstance(values, Distinct):
+        try:
+            texts = in_points(name, values.texts, missing, form)
+            return Distinct(list(texts), values.places)
+        except WrongValue as error:
+            raise error.at(int(np.argmax(values.places == error.arguments[1]))) from None
+    kept = MISSING.union(map(folded, missing))
+    hint = f"The file was declared to write numbers like {form.example}: no unit, no % sign."
+    if form.thousands is None:
+        hint += ' What stands between groups of digits is declared as "thousands".'
+    found = []
+    for row, text in enumerate(values):
+        try:
+            found.append(text if folded(text) in kept else form.plain(text))
+        except ValueError:
+            raise WrongValue(
+                name, row, "a finite number", kind_of(text), f"{hint} {_REMEDY}"
+            ) from None
     return found
 
 

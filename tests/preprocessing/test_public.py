@@ -231,6 +231,13 @@ class TestPublicOneHotEncoder:
         result = PublicOneHotEncoder([[1, 2]]).fit_transform([[1.0], [2.0], [np.nan], [1.5]])
         np.testing.assert_array_equal(result, [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]])
 
+    @pytest.mark.parametrize("kind", ["category", "boolean", object])
+    def test_truth_values_of_pandas_with_missing_ones(self, kind):
+        frame = pd.DataFrame({"own": pd.Series([True, False, None], dtype=kind)})
+        with pytest.warns(UndeclaredValueWarning, match="1 in 'own'"):
+            found = PublicOneHotEncoder([[False, True]]).fit_transform(frame)
+        np.testing.assert_array_equal(found, [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+
     def test_booleans(self):
         result = one_hot(np.array([True, False]), [False, True], other=False)
         np.testing.assert_array_equal(result, [[0, 1], [1, 0]])

@@ -105,6 +105,40 @@ class TestContainers:
             np.testing.assert_array_equal(again.coef_, model.coef_, err_msg=name)
             np.testing.assert_array_equal(model.predict_proba(other), expected, err_msg=name)
 
+    def test_files_that_are_declared_to_be_written_otherwise(self, table, model, tmp_path):
+        thousands = table.rename(columns={"city": "Größe"}).assign(
+            age=1000.0 * table["age"], entry=table["entry"].dt.strftime("%d.%m.%Y")
+        )
+        written = thousands.assign(age=[f"{age}.000,00" for age in table["age"]])
+        entry = {"dates": ["1.1.2015", "31.12.2024"], "format": "%d.%m.%Y"}
+        bounds = {**BOUNDS, "age": [18_000, 90_000], "entry": entry}
+        form = {"separator": ";", "decimal": ",", "thousands": ".", "encoding": "cp1252"}
+        path, expected = tmp_path / "t.csv.gz", model.predict_proba(table)
+        written.to_csv(path, sep=";", index=False, encoding="cp1252")
+        renamed = {"Größe" if name == "city" else name: entry for name, entry in bounds.items()}
+        again = fitted(path, bounds={**renamed, **form})
+        np.testing.assert_allclose(again.coef_, model.coef_, rtol=1e-12)
+        again.save(tmp_path / "m.json")
+        loaded = TableModel.load(tmp_path / "m.json")
+        assert loaded.schema_ == again.schema_ and loaded.schema_.csv.encoding == "cp1252"
+        np.testing.assert_allclose(loaded.predict_proba(path), expected, rtol=1e-12)
+        assert loaded.evaluate(path)["accuracy"] == model.evaluate(table)["accuracy"]
+        # In memory numbers are as they stand.
+        np.testing.assert_allclose(loaded.predict_proba(thousands), expected, rtol=1e-12)
+
+    def test_declared_numbers_of_all_roles(self, tmp_path):
+        path, rows = tmp_path / "t.csv", ["x;n;years;w;who"]
+        rows += [f"{j / 10};{j % 3}.0;1.5;{j % 2}.25;{j // 2}.0" for j in range(40)]
+        path.write_text("\n".join(rows).replace(".", ","))
+        bounds = {"x": [0, 4], "n": [0, 9], "years": [0, 2], "w": [0, 2], "target": "n"}
+        roles = {"exposure": "years", "weight": "w", "person": "who"}
+        form = {"separator": ";", "decimal": ","}
+        fit = TableModel({**bounds, **roles, **form}, "poisson", epsilon=5.0).prepare(path)
+        assert fit.n_samples == 20
+        y, further = fit.dense()[1:]
+        np.testing.assert_allclose(y, np.arange(40) % 3 / 1.5)
+        np.testing.assert_allclose(further["sample_weight"], 1.5 * (np.arange(40) % 2 + 0.25))
+
     def test_target_beside_the_table(self, table, model):
         X, y = table.drop(columns="ill"), table["ill"]
         again = TableModel(BOUNDS, epsilon=2.0, random_state=0).fit(X, y)
