@@ -416,8 +416,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ]
         with np.errstate(all="ignore"):
             noisy, (index, model) = Curator(parts, ledger, rng).release(search)
+            found = model.privacy_
             report = PrivacyReport.from_ledger(
-                ledger, reproducible=rng.reproducible, notes=model.privacy_.notes
+                ledger, reproducible=rng.reproducible, notes=found.notes, prior=found.prior
             )
         limit = worst(model)
         best_score = noisy if limit == 0.0 else (noisy - 1.0) * limit

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast import Budget, ProblemShape, __version__, cli, plan
-from dpfast._files import read_csv, table_chunks
+from dpfast._files import checksum, read_csv, table_chunks
 from dpfast.cli import _screen, bench, demo
 from dpfast.cli import plan as plan_command
 from dpfast.cli import solvers as solvers_command
@@ -119,6 +119,44 @@ class TestFit:
         np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
         assert models[0].privacy_.reproducible
         assert "do not release" in capsys.readouterr().out
+
+    def test_last_months_model_is_a_prior(self, fit_arguments, tmp_path, capsys):
+        january, february = tmp_path / "january.json", tmp_path / "model.json"
+        assert cli.main(fit_arguments(epsilon="0.2")) == 0
+        january.write_bytes(february.read_bytes())
+        assert cli.main(fit_arguments(epsilon="0.1", prior=str(january))) == 0
+        said = "LogisticRegression read from january.json, whose own account protects its records"
+        assert said in " ".join(capsys.readouterr().out.split())
+        report = TableModel.load(february).privacy_
+        assert said in report.prior
+        assert cli.main(["certify", str(february), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["releasable"]
+        assert found["privacy"]["prior"] == report.prior
+        assert found["subject"]["numbers_released"] == 5 + 25
+        plan = ["plan", *fit_arguments(prior=str(january))[2:-2], "--rows", "500"]
+        assert cli.main(plan) == 0
+        assert "prior_rows_per_weight" in capsys.readouterr().out
+
+    def test_a_prior_that_does_not_fit_is_refused_before_anything_is_spent(
+        self, fit_arguments, tmp_path, capsys
+    ):
+        january = tmp_path / "january.json"
+        assert cli.main([*fit_arguments()[:-1], str(january)]) == 0
+        other = tmp_path / "other.json"
+        other.write_text(json.dumps(BOUNDS | {"age": [0, 99]}))
+        capsys.readouterr()
+        code = cli.main(fit_arguments(bounds=other, prior=str(january)))
+        assert_one_error_line(
+            capsys, code, "'age' as {\"range\": [0.0, 99.0]}, where the prior has"
+        )
+        code = cli.main([*fit_arguments(prior=str(january))[:-1], str(january)])
+        assert_one_error_line(capsys, code, "must not be written in the place of what is read")
+        document = json.loads(january.read_text())
+        del document["as_prior"], document["sha256"]  # as earlier versions wrote it
+        january.write_text(json.dumps(document | {"sha256": checksum(document)}))
+        code = cli.main(fit_arguments(prior=str(january)))
+        assert_one_error_line(capsys, code, "model files of earlier versions do not keep")
 
     def test_scores_on_test_rows(self, fit_arguments, folder, capsys):
         assert cli.main(fit_arguments(epsilon="20", test=str(folder / "test.csv"))) == 0

@@ -129,6 +129,27 @@ def csv_of(arguments: argparse.Namespace, declared: CsvForm) -> CsvForm:
     return csv_form(given) if given else declared
 
 
+def add_prior(command: argparse.ArgumentParser) -> None:
+    """Add ``--prior``."""
+    command.add_argument(
+        "--prior",
+        metavar="MODEL.json",
+        help="model file of an earlier fit with the same bounds, to begin with",
+    )
+
+
+def prior_of(arguments: argparse.Namespace) -> TableModel | None:
+    """The model to begin with, which is read; None without ``--prior``."""
+    if arguments.prior is None:
+        return None
+    prior = TableModel.load(arguments.prior)
+    try:
+        prior.as_prior()
+    except ValueError as error:
+        raise ValueError(f"--prior {arguments.prior}: {error}") from None
+    return prior
+
+
 def schema_of(arguments: argparse.Namespace) -> TableSchema:
     """The declaration that the arguments of :func:`add_table` describe."""
     check_choice("--family", arguments.family, ("auto", *FAMILIES))

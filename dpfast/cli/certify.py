@@ -81,6 +81,9 @@ def _subject(path: str, model: TableModel) -> dict[str, Any]:
 def _numbers_released(model: TableModel) -> int:
     """Numbers of the file that come from the data: not only coefficients."""
     found = [model.coef_, model.intercept_, *model.learned_ranges.values()]
+    covariance = vars(model.estimator_).get("_covariance")
+    if covariance is not None:
+        found.append(covariance)
     estimates = vars(model.estimator_).get("_estimates")
     if estimates is not None:
         found += [estimates.covariance, estimates.sampling]

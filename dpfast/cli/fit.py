@@ -18,12 +18,14 @@ from dpfast.cli._arguments import (
     Commands,
     add_csv,
     add_json,
+    add_prior,
     add_relation,
     add_solver,
     add_table,
     alpha,
     count,
     model_of,
+    prior_of,
     seed,
 )
 from dpfast.cli._baselines import baselines
@@ -108,6 +110,7 @@ def add(commands: Commands) -> None:
         metavar="A",
         help=f"ridge of the mean loss, or how it is chosen: {', '.join(RIDGES)} (default: auto)",
     )
+    add_prior(fit)
     fit.add_argument(
         "--in-memory", action="store_true",
         help="hold all encoded rows in memory, as some solvers need, however many there are",
@@ -129,10 +132,15 @@ def run(arguments: argparse.Namespace) -> None:
     budget = Budget(arguments.epsilon, arguments.delta)
     lock = arguments.account and f"{arguments.account}.lock"
     read = (arguments.data, arguments.test, arguments.bounds, arguments.account, lock)
-    check_writable(arguments.output, *read)
+    check_writable(arguments.output, arguments.prior, *read)
     model = model_of(
         arguments,
-        own={"solver": arguments.solver, "alpha": arguments.alpha, "n_jobs": arguments.jobs},
+        own={
+            "solver": arguments.solver,
+            "alpha": arguments.alpha,
+            "n_jobs": arguments.jobs,
+            "prior": prior_of(arguments),
+        },
         random_state=arguments.seed,
         undeclared="ignore",  # said of the test rows, with the name of their file
         in_memory=True if arguments.in_memory else "auto",

@@ -12,11 +12,13 @@ from dpfast.cli._arguments import (
     PICTURES,
     Commands,
     add_json,
+    add_prior,
     add_relation,
     add_solver,
     add_table,
     count,
     model_of,
+    prior_of,
     suggest,
 )
 from dpfast.cli._screen import (
@@ -75,6 +77,7 @@ def add(commands: Commands) -> None:
     )
     add_relation(command)
     add_solver(command)
+    add_prior(command)
     command.add_argument(
         "--plot", metavar="FILE",
         help="also draw what accuracy costs against epsilon (.png, .pdf, .svg)",
@@ -107,7 +110,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 # Arguments that say nothing without bounds.
-_OF_TABLES = ("weight", "exposure", "person", "max_rows_per_person", "quantile", "set")
+_OF_TABLES = ("weight", "exposure", "person", "max_rows_per_person", "quantile", "set", "prior")
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...]]:
@@ -137,7 +140,8 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...
         if getattr(arguments, name) is not None:
             option = name.replace("_", "-")
             raise ValueError(f"--{option} follows from --bounds and --family; leave it out.")
-    fit = model_of(arguments, own={"solver": arguments.solver}).plan(arguments.rows)
+    own = {"solver": arguments.solver, "prior": prior_of(arguments)}
+    fit = model_of(arguments, own=own).plan(arguments.rows)
     return fit.solver, fit.events
 
 

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self, TypedDict, Unpack
 
@@ -38,7 +38,9 @@ from dpfast.estimators._messages import (
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._prior import (
     CoefficientPrior,
+    begins_with_prior,
     check_order,
+    described,
     notes_of,
     plan_with_prior,
     what_is_known,
@@ -498,6 +500,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 distinction=(self._settings(), targets, *what_is_known(self.prior)),
                 begun=begun,
             )
+        if begins_with_prior(plan):
+            report = replace(report, prior=described(self.prior))
         repeated = None
         if alone:
             report, repeated = FITS.note(problem.shape.n_samples, problem.shape.n_features, report)
@@ -546,11 +550,18 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         intercept = np.zeros(len(weights))
         if constant:
             intercept = weights[:, d] * constant * targets.unit + targets.center
+        covariance = outcomes[0].covariance if len(outcomes) == 1 else None
+        if covariance is not None:
+            units = np.full(len(covariance), targets.unit)
+            if constant:
+                units[-1] *= constant
+            covariance = covariance * np.outer(units, units)
+            covariance = 0.5 * (covariance + covariance.T)
         return {
             "_noise": WeightNoise.of(plan, float(outcomes[0].unit)),
             "_constant_column": constant,
             "_targets": targets,
-            "_covariance": outcomes[0].covariance if len(outcomes) == 1 else None,
+            "_covariance": covariance,
             "_known_rows": known_rows(plan, self.accountant),
             **self._estimated(plan, outcomes, targets),
             **self._fitted(plan, targets, weights[:, :d] * targets.unit, intercept),
@@ -702,26 +713,24 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If the model has no covariance: it was not fitted by "dp-whitened-gd" in this process
-            (or unpickled), was read from a model file, has several classes, a log link or more than
-            500 coefficients.
+            If the model has no covariance: it was not fitted by "dp-whitened-gd", was read from a
+            model file of an earlier version, has several classes, a log link or more than 500
+            coefficients.
         """
         check_is_fitted(self)
         covariance = getattr(self, "_covariance", None)
         if covariance is None:
             raise ValueError(
                 "the model must have been fitted by solver='dp-whitened-gd', for one or two "
-                "classes, without a log link and with at most 500 coefficients, to be a prior; a "
-                "model file does not keep what the noise may have done: pickle the model instead. "
+                "classes, without a log link and with at most 500 coefficients, to be a prior; "
+                "model files of earlier versions do not keep what the noise may have done. "
                 "dpfast.CoefficientPrior takes any coefficients with a covariance."
             )
-        units = np.full(len(covariance), self._targets.unit)
-        if self._constant_column:
-            units[-1] *= self._constant_column
+        with_intercept = len(covariance) > self.n_features_in_
         return CoefficientPrior(
             np.ravel(self.coef_),
-            float(np.ravel(self.intercept_)[0]) if self._constant_column else 0.0,
-            covariance * np.outer(units, units),
+            float(np.ravel(self.intercept_)[0]) if with_intercept else 0.0,
+            covariance,
             self._known_rows,
         )
 

@@ -165,7 +165,10 @@ def check_order(prior: Any, model: Any) -> None:
             f"prior must have the columns of X in their order, {show_names([*own])}; got "
             f"{show_names([*theirs])}."
         )
-    if hasattr(prior, "fit") and is_classifier(prior) != is_classifier(model):
+    if hasattr(prior, "fit") and (
+        is_classifier(prior) != is_classifier(model)
+        or hasattr(prior, "predict_proba") != hasattr(model, "predict_proba")
+    ):
         raise ValueError(
             "prior must be a model of the same task, classes or numbers, with coefficients on one "
             f"scale; got {type(prior).__name__} for {type(model).__name__}."
@@ -185,6 +188,29 @@ def what_is_known(prior: Any) -> tuple[Any, ...]:
     if prior is None:
         return ()
     return (prior.as_prior() if hasattr(prior, "as_prior") else prior,)
+
+
+def begins_with_prior(plan: Plan[Any]) -> bool:
+    """Whether a fit by this plan uses what was known beforehand."""
+    return hasattr(plan.settings, "prior")
+
+
+def described(prior: Any) -> str:
+    """What a prior is, and whether it has a guarantee of its own, for the report."""
+    if isinstance(prior, tuple):
+        return f"{len(prior[1]):,} rows that are taken to be public"
+    report = getattr(prior, "privacy_", None)
+    if report is None:
+        return "coefficients that are taken to be public"
+    file = getattr(prior, "_file", None)
+    name = f"a {type(prior).__name__} {'fitted before' if file is None else f'read from {file}'}"
+    if report.reproducible:
+        return f"{name}, whose records nothing protects: its random_state repeats the noise"
+    return (
+        f"{name}, whose own account protects its records with epsilon = {report.epsilon:.3g} and "
+        f"delta = {report.delta:.3g} ({report.neighboring_relation}); where these are the same "
+        "records, both add up"
+    )
 
 
 def notes_of(prior: Any) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpfast._files import read_json
 from dpfast._validation import check_choice, check_flag, check_real
@@ -73,6 +73,9 @@ class PrivacyReport:
     adaptive : bool
         Whether the accesses were chosen along the way; then the guarantee is the whole budget of
         the run, and adding up the events gives a number that depends on what was released.
+    prior : str
+        What the result began with besides these records, and whether that has a guarantee of its
+        own; empty for nothing.
 
     Examples
     --------
@@ -105,6 +108,7 @@ parameters chosen by results.
     mu: float | None = None
     rho: float | None = None
     adaptive: bool = False
+    prior: str = ""
 
     def __post_init__(self) -> None:
         numbers = {
@@ -123,10 +127,12 @@ parameters chosen by results.
         if isinstance(self.notes, str) or not all(isinstance(note, str) for note in self.notes):
             raise TypeError(f"notes must be a sequence of strings; got {self.notes!r}.")
         object.__setattr__(self, "notes", tuple(self.notes))
+        if not isinstance(self.prior, str):
+            raise TypeError(f"prior must be a string; got {self.prior!r}.")
 
     @classmethod
     def from_ledger(
-        cls, ledger: Ledger, *, reproducible: bool, notes: tuple[str, ...] = ()
+        cls, ledger: Ledger, *, reproducible: bool, notes: tuple[str, ...] = (), prior: str = ""
     ) -> "PrivacyReport":
         """Return the report on everything that was spent on `ledger`.
 
@@ -149,6 +155,7 @@ parameters chosen by results.
             mu=guarantee.mu,
             rho=guarantee.rho,
             adaptive=guarantee.adaptive,
+            prior=prior,
         )
 
     @property
@@ -167,6 +174,8 @@ parameters chosen by results.
     def to_json(self) -> str:
         """Return the report as JSON text; :meth:`from_json` reads it back."""
         record = {**asdict(self), "events": [event.to_dict() for event in self.events]}
+        if not self.prior:
+            del record["prior"]
         return json.dumps({"schema": _SCHEMA, "version": _VERSION, **record})
 
     @classmethod
@@ -186,12 +195,10 @@ parameters chosen by results.
             If the accountant needs a library that is not installed.
         """
         names = tuple(cls.__dataclass_fields__)
-        # Reports from before adaptive ledgers lack the field: none of them was adaptive.
-        required = tuple(name for name in names if name != "adaptive")
-        record = {
-            "adaptive": False,
-            **read_json(text, _SCHEMA, _VERSION, required, optional=("adaptive",)),
-        }
+        # Reports from before these fields were written lack them.
+        later: dict[str, Any] = {"adaptive": False, "prior": ""}
+        required = tuple(name for name in names if name not in later)
+        record = later | read_json(text, _SCHEMA, _VERSION, required, optional=tuple(later))
         values = {name: record[name] for name in names}
         for name in ("events", "notes"):
             if not isinstance(values[name], list):
@@ -250,6 +257,7 @@ parameters chosen by results.
             f" (Samplers end at a finite range, which adds at most {_round_up(self.sampler_delta)} "
             "to delta.)"
         )
+        began = f"It began with a prior, which it says nothing about: {self.prior}."
         return [
             f"Differential privacy with epsilon = {_round_up(self.epsilon)}, "
             f"delta = {_round_up(self.delta)}: "
@@ -258,6 +266,7 @@ parameters chosen by results.
             f"{_CHANGES[self.neighboring_relation]}.{'' if self.delta else ends}",
             f"This holds for {_ONE[self.unit]}, whatever else is known about the others, and for "
             "this result alone: the guarantees of other results from the same data add up with it.",
+            *([began] if self.prior else []),
         ]
 
     def _warnings(self) -> list[str]:

@@ -103,6 +103,7 @@ REPORT: dict[str, Any] = {
         }
     ),
 }
+REPORT["properties"]["prior"] = {"type": "string"}
 
 _SHARE = {"type": "number", "minimum": 0}
 _SHARES = {"type": "object"}

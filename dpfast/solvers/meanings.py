@@ -80,6 +80,7 @@ SETTINGS = {
     "ridge": "ridge of the mean loss",
     "rounds": "rounds in which the columns' centers and scales are learned",
     "rows_per_weight": "rows behind one weight, times mu: what the automatic settings follow",
+    "prior_rows_per_weight": "the same of the prior, 0 if that is not known",
     "sampling": "how batches are drawn",
     "schedule": "how steps change with their number",
     "selection_share": "share of an iteration's budget for choosing its step",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
+from dpfast._files import show_names
 from dpfast._validation import check_real
 from dpfast.estimators import (
     GammaRegressor,
@@ -164,13 +166,32 @@ def unfitted(estimator: Any, schema: TableSchema, settings: dict[str, Any]) -> A
 
 def _encoded_prior(prior: Any, schema: TableSchema) -> Any:
     """The estimator of encoded rows of another TableModel, for rows that are encoded alike."""
-    theirs, own = ([*s.features, s.target] for s in (prior.schema_, schema))
-    if theirs != own or schema.learns:
+    what = "prior must be a TableModel of the same columns and target, declared alike"
+    if learned := (*schema.learns, *prior.schema_.learns):
         raise ValueError(
-            "prior must be a TableModel of the same columns and target, declared alike and without "
-            "ranges that are learned; got another declaration."
+            f"{what}, without ranges that are learned; got the range of {learned[0]!r}, which is. "
+            "Declare it for both fits, or fit without the prior."
+        )
+    theirs, own = ([*s.features, s.target] for s in (prior.schema_, schema))
+    if theirs != own:
+        raise ValueError(
+            f"{what}; got {_difference(theirs, own)}. Declare what the prior has, or fit without "
+            "it."
         )
     return prior.estimator_
+
+
+def _difference(theirs: list[Any], own: list[Any]) -> str:
+    """The first difference between two declarations, in words."""
+    for known, other, whose in ((theirs, own, "the prior"), (own, theirs, "this declaration")):
+        names = [column.name for column in other]
+        if alone := [column.name for column in known if column.name not in names]:
+            return f"{show_names(alone)}, which only {whose} has"
+    if [column.name for column in theirs] != [column.name for column in own]:
+        return f"another order, where the prior has {show_names([each.name for each in theirs])}"
+    one, other = next(pair for pair in zip(theirs, own, strict=True) if pair[0] != pair[1])
+    before, now = (json.dumps(column.declaration()) for column in (one, other))
+    return f"{one.name!r} as {now:.200}, where the prior has {before:.200}"
 
 
 def _by_position(weights: Mapping[Any, float], classes: list[Any]) -> dict[int, float]:

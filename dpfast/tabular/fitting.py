@@ -402,7 +402,7 @@ class TableFit:
         # Both were charged to the accounts before the first.
         whole.spend_alone([*spent.events, *events])
         return PrivacyReport.from_ledger(
-            whole, reproducible=report.reproducible, notes=report.notes
+            whole, reproducible=report.reproducible, notes=report.notes, prior=report.prior
         )
 
 

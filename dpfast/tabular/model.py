@@ -741,7 +741,9 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             delta=report.delta,
             neighboring_relation=row_relation(report.neighboring_relation),
         )
-        return model._set_fitted(found.schema, restored(found), report)
+        estimator = restored(found)
+        estimator._file = os.path.basename(path)  # by which a report names it as a prior
+        return model._set_fitted(found.schema, estimator, report)
 
 
 def _question_order(target: Target) -> None:

@@ -1,14 +1,15 @@
 """Model files: one readable JSON document that holds a released model and its guarantee.
 
-The file contains the coefficients, with their covariance if the fit released it, the declaration of
-the columns and the privacy report with its ledger, and nothing else about the data. Reading it
-checks everything and executes nothing: a checksum notices a file that was damaged or edited, and
-the stated guarantee is computed again from the ledger. Neither stops a forger, who can write a
-whole file that agrees with itself.
+The file contains the coefficients, with their standard errors if the fit released them, and what a
+later fit needs to begin with them; the declaration of the columns; the privacy report with its
+ledger; and nothing else about the data. Reading it checks everything and executes nothing: a
+checksum notices a file that was damaged or edited, and the stated guarantee is computed again from
+the ledger. Neither stops a forger, who can write a whole file that agrees with itself.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from dataclasses import dataclass, replace
@@ -47,7 +48,8 @@ _KEYS = (
     *("format", "version", "dpfast_version", "family", "parameters", "classes_together"),
     *("schema", "coef", "intercept", "privacy", "sha256"),
 )
-_ERRORS = "standard_errors"
+_ERRORS, _PRIOR = "standard_errors", "as_prior"
+_OPTIONAL = {_ERRORS, _PRIOR}
 
 
 class StandardErrors(NamedTuple):
@@ -62,6 +64,24 @@ class StandardErrors(NamedTuple):
 
     estimates: Estimates
     facts: tuple[tuple[str, str], ...]
+
+
+class Accuracy(NamedTuple):
+    """How well a fit knows its coefficients, for later ones that begin with them.
+
+    Both follow from what was released and from public quantities alone: the covariance from the
+    noise, the learned coordinates and the coefficients, the rows from the plan.  So a file may hold
+    them; the data were not looked at for them.
+
+    Attributes
+    ----------
+    covariance : ndarray of shape (k, k)
+        Of the coefficients, with the intercept last if there is one.
+    rows_per_weight : float
+    """
+
+    covariance: NDArray[np.float64]
+    rows_per_weight: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +102,7 @@ class StoredModel:
     privacy : PrivacyReport
         What the fit promised, with its ledger.
     errors : StandardErrors or None, default=None
+    accuracy : Accuracy or None, default=None
 
     Raises
     ------
@@ -97,6 +118,7 @@ class StoredModel:
     classes_together: bool
     privacy: PrivacyReport
     errors: StandardErrors | None
+    accuracy: Accuracy | None
 
     def __init__(
         self,
@@ -108,6 +130,7 @@ class StoredModel:
         classes_together: bool,
         privacy: PrivacyReport,
         errors: StandardErrors | None = None,
+        accuracy: Accuracy | None = None,
     ) -> None:
         target = schema.target
         rows = len(target.classes) if isinstance(target, ClassTarget) else 1
@@ -134,12 +157,14 @@ class StoredModel:
             classes_together=classes_together,
             privacy=privacy,
             errors=errors,
+            accuracy=accuracy,
         )
 
 
 def stored(estimator: Any, schema: TableSchema, report: PrivacyReport) -> StoredModel:
     """What a file holds of a fitted estimator."""
     found = vars(estimator).get("_estimates")
+    covariance = vars(estimator).get("_covariance")
     return StoredModel(
         schema,
         family_of(estimator),
@@ -149,6 +174,7 @@ def stored(estimator: Any, schema: TableSchema, report: PrivacyReport) -> Stored
         bool(getattr(estimator, "_softmax", False)),
         report,
         None if found is None else StandardErrors(found, estimator._facts),
+        None if covariance is None else Accuracy(covariance, estimator._known_rows),
     )
 
 
@@ -171,6 +197,7 @@ def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
         "coef": model.coef.tolist(),
         "intercept": model.intercept.tolist(),
         **_written(model.errors),
+        **_written_accuracy(model.accuracy),
         "privacy": json.loads(model.privacy.to_json()),
     }
     document["sha256"] = checksum(document)
@@ -184,6 +211,15 @@ def _written(errors: StandardErrors | None) -> dict[str, Any]:
         return {}
     facts = [list(fact) for fact in errors.facts]
     return {_ERRORS: {"facts": facts, **errors.estimates.to_dict()}}
+
+
+def _written_accuracy(accuracy: Accuracy | None) -> dict[str, Any]:
+    """The lower triangle, row by row: doubles of 8 bytes, little end first, in base64."""
+    if accuracy is None:
+        return {}
+    numbers = accuracy.covariance[np.tril_indices(len(accuracy.covariance))].astype("<f8")
+    text = base64.b64encode(numbers.tobytes()).decode("ascii")
+    return {_PRIOR: {"rows_per_weight": accuracy.rows_per_weight, "covariance": text}}
 
 
 def read_model(path: str | os.PathLike[str]) -> StoredModel:
@@ -211,9 +247,9 @@ def _parse(document: Any) -> StoredModel:
             f"it has version {version!r}, this dpfast reads version {VERSION}. Read it with the "
             "dpfast that wrote it, or fit the model again."
         )
-    if set(document) - {_ERRORS} != set(_KEYS):
+    if set(document) - _OPTIONAL != set(_KEYS):
         missing = sorted(set(_KEYS) - set(document))
-        unknown = sorted(set(document) - {*_KEYS, _ERRORS})
+        unknown = sorted(set(document) - {*_KEYS, *_OPTIONAL})
         raise ModelFileError(f"missing keys {missing}, unknown keys {unknown}.")
     if not isinstance(document["dpfast_version"], str):
         raise ModelFileError("dpfast_version must be text.")
@@ -232,6 +268,8 @@ def _parse(document: Any) -> StoredModel:
         )
         if _ERRORS in document:
             model = replace(model, errors=_errors(document[_ERRORS], model))
+        if _PRIOR in document:
+            model = replace(model, accuracy=_accuracy(document[_PRIOR], model))
     except OverflowError:
         raise ModelFileError("a number is out of the range of float64.") from None
     # Last: what can be named is named.
@@ -295,6 +333,31 @@ def _errors(data: Any, model: StoredModel) -> StandardErrors:
     return StandardErrors(found, tuple((str(name), str(fact)) for name, fact in facts))
 
 
+def _accuracy(data: Any, model: StoredModel) -> Accuracy:
+    """How well the coefficients that were read are known."""
+    if not isinstance(data, dict) or set(data) != {"rows_per_weight", "covariance"}:
+        raise ModelFileError(f"{_PRIOR} must be an object with rows_per_weight and covariance.")
+    rows, text = data["rows_per_weight"], data["covariance"]
+    if not is_json_number(rows) or rows < 0:
+        raise ModelFileError(f"rows_per_weight of {_PRIOR} must be a number from 0.")
+    dim = model.coef.shape[1] + bool(model.parameters.get("fit_intercept", True))
+    try:
+        numbers = np.frombuffer(base64.b64decode(text, validate=True), "<f8")
+        lower = np.zeros((dim, dim))
+        sound = 2 * len(numbers) == dim * (dim + 1) and bool(np.isfinite(numbers).all())
+        lower[np.tril_indices(dim)] = numbers
+        covariance = lower + np.tril(lower, -1).T
+        np.linalg.cholesky(covariance)
+    except (TypeError, ValueError):  # binascii's and NumPy's errors are such
+        sound = False
+    if not sound or len(model.coef) > 1:
+        raise ModelFileError(
+            f"covariance of {_PRIOR} must be the lower triangle of a positive definite matrix of "
+            f"{dim} rows, as base64 of numbers, of a model of one coefficient a column."
+        )
+    return Accuracy(covariance, float(rows))
+
+
 def _is_fact(entry: Any) -> bool:
     return isinstance(entry, list) and len(entry) == 2 and all(isinstance(e, str) for e in entry)
 
@@ -323,5 +386,7 @@ def restored(model: StoredModel) -> Any:
         fitted["coef_"], fitted["intercept_"] = fitted["coef_"][0], float(model.intercept[0])
     if model.errors is not None:
         fitted["_estimates"], fitted["_facts"] = model.errors
+    if model.accuracy is not None:
+        fitted["_covariance"], fitted["_known_rows"] = model.accuracy
     estimator.__dict__.update(fitted)
     return estimator

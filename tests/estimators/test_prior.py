@@ -27,6 +27,7 @@ from dpfast import (
 )
 from dpfast.errors import PrivacyLeakWarning
 from dpfast.model_selection import PrivateSearchCV
+from dpfast.privacy import PrivacyReport
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
 from dpfast.solvers.prior import Coefficients, known_rows, plan_refit
@@ -218,6 +219,29 @@ def test_what_a_prior_leaves_unprotected_stands_in_the_report():
     model = LogisticRegression(**settings, data_norm=2.0, prior=earlier)
     search = PrivateSearchCV(model, {"intercept_scaling": [1.0, 2.0]}, epsilon=3.0).fit(X, y)
     assert search.privacy_.notes[:2] == fresh.notes[:2]
+
+
+def test_the_report_names_the_prior_that_was_used():
+    X, y = table(300)
+    settings = {**DECLARED, "classes": [0, 1]}
+    fresh = {**settings, "random_state": None}
+    earlier = LogisticRegression(**fresh).fit(X, y)
+    assert earlier.privacy_.prior == ""
+    for prior, words in (
+        (earlier, "a LogisticRegression fitted before, whose own account protects its records"),
+        (LogisticRegression(**settings).fit(X, y), "whose records nothing protects"),
+        (
+            CoefficientPrior(np.zeros(5), 0.0, np.ones(6)),
+            "coefficients that are taken to be public",
+        ),
+        ((X[:50], y[:50]), "50 rows that are taken to be public"),
+    ):
+        report = LogisticRegression(**settings, prior=prior).fit(X, y).privacy_
+        assert words in report.prior
+        assert report.prior in str(report)
+        assert PrivacyReport.from_json(report.to_json()) == report
+    many = LogisticRegression(**{**settings, "epsilon": 50.0}, prior=(X[:50], y[:50])).fit(X, y)
+    assert many.privacy_.prior == ""  # it was not looked at
 
 
 def test_log_links_take_none():
@@ -412,7 +436,7 @@ class TestCoefficients:
             (CoefficientPrior(WEIGHTS, 0.0, np.triu(np.ones((6, 6)))), ValueError, "symmetric"),
             (CoefficientPrior(WEIGHTS * np.nan, 0.0, np.eye(6)), ValueError, "finite numbers"),
             (CoefficientPrior(WEIGHTS, "a", np.eye(6)), TypeError, "intercept of the prior"),
-            (LinearSVC(), Exception, "prior must be a fitted model"),
+            (LogisticRegression(), Exception, "prior must be a fitted model"),
         ],
     )
     def test_what_is_refused(self, prior, error, message):

@@ -25,6 +25,7 @@ from dpfast import (
     BudgetExceeded,
     GammaRegressor,
     LinearRegression,
+    LinearSVC,
     LogisticRegression,
     PoissonRegressor,
     QuantileRegressor,
@@ -358,13 +359,22 @@ class TestModels:
         np.testing.assert_array_equal(again.coef_, inside.coef_)
         assert with_prior.evaluate(table)["auc"] > fitted(few, **settings).evaluate(table)["auc"]
         with_prior.save(tmp_path / "m.json")
-        read = TableModel.load(tmp_path / "m.json")
+        kept.save(tmp_path / "january.json")
+        read = TableModel.load(tmp_path / "january.json")
+        from_file = fitted(few, estimator=LogisticRegression(prior=read), **settings)
+        np.testing.assert_array_equal(from_file.coef_, with_prior.coef_)
         with BudgetAccountant(Budget(9.0, 1e-3)) as account:
-            with pytest.raises(ValueError, match=r"does not keep .* pickle the model"):
-                fitted(few, estimator=LogisticRegression(prior=read))
-            with pytest.raises(ValueError, match="prior must be a TableModel of the same columns"):
-                other = BOUNDS | {"age": [0, 90]}
-                fitted(few, estimator=LogisticRegression(prior=kept), bounds=other)
+            for change, found in (
+                ({"age": [0, 90]}, r"'age' as .*0\.0, 90\.0.*, where the prior has"),
+                ({"more": [0, 1]}, "'more', which only this declaration has"),
+            ):
+                with pytest.raises(ValueError, match=f"same columns.*; got {found}.*"):
+                    fitted(few, estimator=LogisticRegression(prior=kept), bounds=BOUNDS | change)
+            with pytest.raises(ValueError, match=r"without ranges that are learned; got .*'age'"):
+                learned = BOUNDS | {"age": {"range": [18, 90], "learn": True}}
+                fitted(few, estimator=LogisticRegression(prior=kept), bounds=learned)
+            with pytest.raises(ValueError, match="on one scale; got LogisticRegression for Linear"):
+                fitted(few, estimator=LinearSVC(prior=kept))
             with pytest.raises(
                 TypeError, match=r"prior\[0\] must hold real numbers; the columns 'city'"
             ):

@@ -1,3 +1,4 @@
+import base64
 import contextlib
 import dataclasses
 import functools
@@ -17,7 +18,13 @@ from dpfast.errors import DataError, ModelFileError
 from dpfast.inference import Estimates
 from dpfast.privacy import Budget, GaussianEvent, Ledger, PrivacyReport, gaussian_delta
 from dpfast.tabular import TableModel, TableSchema
-from dpfast.tabular.model_file import StandardErrors, StoredModel, read_model, write_model
+from dpfast.tabular.model_file import (
+    Accuracy,
+    StandardErrors,
+    StoredModel,
+    read_model,
+    write_model,
+)
 
 BOUNDS = {"age": [0, 100], "sex": ["f", "m"], "y": ["no", "yes"]}
 TABLE = {"age": np.array(["0", "100", "50"]), "sex": np.array(["f", "m", "M"])}
@@ -144,6 +151,35 @@ class TestFile:
         assert document["dpfast_version"] == __version__
         assert len(document["coef"][0]) == 3
         assert document["privacy"]["events"][0]["stddev"] == 4.5
+
+    def test_what_a_later_fit_begins_with(self, path):
+        root = np.random.default_rng(0).standard_normal((4, 4))
+        known = Accuracy(root @ root.T, 12.5)
+        write_model(path, dataclasses.replace(model(), accuracy=known))
+        found = read_model(path).accuracy
+        np.testing.assert_array_equal(found.covariance, known.covariance)
+        assert found.rows_per_weight == 12.5
+        document = json.loads(path.read_text())
+        kept = document["as_prior"]["covariance"]
+        assert len(kept) == 4 * -(-10 * 8 // 3)  # base64 of ten doubles
+        lower = known.covariance[np.tril_indices(4)]
+        flipped, holed = -lower, lower.copy()
+        holed[0] = math.nan
+        for numbers in (lower[:1], lower[:9], flipped, holed):
+            text = base64.b64encode(numbers.astype("<f8").tobytes()).decode()
+            document["as_prior"]["covariance"] = text
+            path.write_text(json.dumps(sealed(document)))
+            with pytest.raises(ModelFileError, match="covariance of as_prior must be the lower"):
+                read_model(path)
+        for part in (None, {"covariance": kept}, {"covariance": kept, "rows_per_weight": -1}):
+            path.write_text(json.dumps(sealed(document | {"as_prior": part})))
+            with pytest.raises(ModelFileError, match="as_prior must be"):
+                read_model(path)
+        document["as_prior"] = {"covariance": kept, "rows_per_weight": 0}
+        for text in replaced(json.dumps(document)):
+            path.write_text(text)
+            with pytest.raises(ModelFileError):
+                read_model(path)
 
     def test_standard_errors(self, path):
         estimates = Estimates.of(
