@@ -141,7 +141,9 @@ def shares(rows: float, dim: int) -> tuple[float, float, float]:
     `rows` is µ n / k.
     """
     for_mean = _MEAN_SHARE + _MORE_MEAN * (1.0 - _worth(rows / dim, dim) ** 2)
-    return min(0.4, max(0.03, (40.0 / rows) ** 2)), for_mean, _CALIBRATION_SHARE
+    # Rare targets hide in the noise of the counts where other tables have rows enough.
+    for_counts = max(0.03, min(0.1, 100.0 / rows), (40.0 / rows) ** 2)
+    return min(0.4, for_counts), for_mean, _CALIBRATION_SHARE
 
 
 def _worth(u: float, dim: int) -> float:

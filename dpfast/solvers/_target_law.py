@@ -46,7 +46,7 @@ _MODE, _MODE_SEEN = 0.01, 0.05
 # How far the mean of an octave may be from the usual, in units of its width.
 _UNEVEN = 0.2
 # Between 0, where errors count in units of the mean that is true, and 1, where they count alike.
-_RATIO = 0.6
+_RATIO = 0.8
 # Laws that are less likely than the likeliest by this factor are left out.
 _UNLIKELY = 1e-4
 
