@@ -41,6 +41,8 @@ COUNTS, MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercep
 _OCTAVES = 40
 # Shares of the budget.
 _MEAN_SHARE, _CALIBRATION_SHARE = 0.1, 0.07
+# So many rows a weight, or in all, make weights worth their budget; with fewer the mean has more.
+_WORTH, _WORTH_IN_ALL, _MORE_MEAN = 6.0, 100.0, 0.25
 # Releases of the two slopes, and steps to the estimate after each.
 _ROUNDS, _STEPS = 4, 6
 # A step moves intercept and length no farther than this.
@@ -133,12 +135,20 @@ class Spread:
     steps: Counted  # in the gradients
 
 
-def shares(rows: float) -> tuple[float, float, float]:
+def shares(rows: float, dim: int) -> tuple[float, float, float]:
     """Of the budget, in units of mu², for the counts, the mean and the calibration.
 
     `rows` is µ n / k.
     """
-    return min(0.4, max(0.03, (40.0 / rows) ** 2)), _MEAN_SHARE, _CALIBRATION_SHARE
+    for_mean = _MEAN_SHARE + _MORE_MEAN * (1.0 - _worth(rows / dim, dim) ** 2)
+    # Rare targets hide in the noise of the counts where other tables have rows enough.
+    for_counts = max(0.03, min(0.1, 100.0 / rows), (40.0 / rows) ** 2)
+    return min(0.4, for_counts), for_mean, _CALIBRATION_SHARE
+
+
+def _worth(u: float, dim: int) -> float:
+    """How far weights are worth learning, where few rows leave the mean in doubt."""
+    return min(1.0, max(u / _WORTH, u * dim / _WORTH_IN_ALL))
 
 
 def planned(
@@ -151,7 +161,7 @@ def planned(
 ) -> LogLink:
     """Settle the accesses from public quantities; `release` calibrates one from its share."""
     rows = u * shape.dim
-    for_counts, for_mean, for_calibration = shares(rows)
+    for_counts, for_mean, for_calibration = shares(rows, shape.dim)
     # Columns: weights, and the intercept if there is one.
     query = RelativeGradient(shape, 1.0, limit, 1 + (shape.intercept != 0.0))
     octaves = TargetCounts(shape, octaves_told(shape.loss))
@@ -178,16 +188,17 @@ def learned(link: LogLink, settings: Any, spread: Spread, shape: ProblemShape) -
     return replace(settings, rows_per_weight=u, **changes)
 
 
-def automatic_settings(u: float) -> dict[str, Any]:
+def automatic_settings(u: float, dim: int) -> dict[str, Any]:
     """What "auto" stands for, where that differs from other losses.
 
     The clip is in units of the residuals' spread; steps are shorter where noise is low, since
     curvatures differ by as much as the means do.
     """
-    step = min(1.0, (u / 2.5) ** 2) / min(2.0, max(1.0, (u / 30.0) ** 0.35))
+    worth = _worth(u, dim)
+    step = worth**2 * min(1.0, (u / 2.5) ** 2) / min(2.0, max(1.0, (u / 30.0) ** 0.35))
     settings = {
         "clip": min(2.1, max(_LEAST_CLIP, 0.35 * (u / 30.0) ** 0.45)),
-        "learning_share": min(0.15, 0.05 + 2.0 / u),
+        "learning_share": (0.4 + 0.6 * worth) * min(0.15, 0.05 + 2.0 / u),
         "step": step,
         "intercept_step": step,
     }

@@ -45,6 +45,8 @@ _APART = 0.3
 _MODE, _MODE_SEEN = 0.01, 0.05
 # How far the mean of an octave may be from the usual, in units of its width.
 _UNEVEN = 0.2
+# Between 0, where errors count in units of the mean that is true, and 1, where they count alike.
+_RATIO = 0.8
 # Laws that are less likely than the likeliest by this factor are left out.
 _UNLIKELY = 1e-4
 
@@ -143,8 +145,9 @@ class TargetLaw:
     def told(self, top: float, found: float, noise: float) -> tuple[float, float]:
         """Mean of the targets, and its deviation, if that of targets cut at `top` is `found`.
 
-        The noise of that has the deviation `noise`.  With a lowest target the mean is that of
-        logarithms: where all is noise it is the middle of the range, the least wrong in ratios.
+        The noise of that has the deviation `noise`.  Of the means that are likely it is the one
+        that is least wrong in ratios: one too high by a factor loses more than one too low by it,
+        and where all is noise they differ by orders of magnitude.
         """
         means, cuts, mean_variances, variances, covariances = self._moments(np.array([top]))
         spread, off = variances[:, 0] + noise**2, found - cuts[:, 0]
@@ -156,13 +159,17 @@ class TargetLaw:
         high = float(self.edges[-1])
         if self.low > 0.0:
             means = np.clip(means, self.low, high)
-            centers = np.log(means)
-            center = float(likely @ centers)
-            relative = math.sqrt(float(likely @ ((centers - center) ** 2 + left / means**2)))
-            return math.exp(center), math.exp(center) * relative
-        means = high * expected_shares(means / high, np.maximum(np.sqrt(left) / high, 1e-12))
-        mean = float(likely @ means)
-        return mean, math.sqrt(float(likely @ ((means - mean) ** 2 + left)))
+        else:
+            means = high * expected_shares(means / high, np.maximum(np.sqrt(left) / high, 1e-12))
+        uneven = np.minimum(1.0, left / means**2)
+
+        def expected(power: float) -> float:
+            """Of the mean to this power, lognormal by each law."""
+            return float(likely @ (means**power * (1.0 + uneven) ** (0.5 * power * (power - 1.0))))
+
+        mean = expected(_RATIO) / expected(_RATIO - 1.0)
+        off = np.log(means / mean)
+        return mean, mean * math.sqrt(float(likely @ (off**2 + np.log1p(uneven))))
 
     def _moments(self, tops: Vector) -> tuple[Vector, Matrix, Vector, Matrix, Matrix]:
         """By each law: mean of the targets, and of those cut at each of the tops, their variances.

@@ -257,7 +257,7 @@ def plan(
         "james_stein": james_stein,
     }
     if shape.loss.log_link:
-        automatic = partial(_linked_settings, automatic)
+        automatic = partial(_linked_settings, automatic, shape.dim)
     free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
     free += ("consistent",) * follows_sizes
     options = _checked(chosen, automatic, shape, u)
@@ -405,7 +405,7 @@ def _slopes(
         link = _log_link.planned(shape, u, limit, release, free, automatic)
         longest = _log_link.longest_row(shape)
         of_spread = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
-        share = sum(_log_link.shares(u * shape.dim))
+        share = sum(_log_link.shares(u * shape.dim, shape.dim))
         share += 0.0 if link.sizes is None else _groups.SIZES_SHARE
         return _Slopes(share, of_spread, {"link": link})
     share, learned = 0.0, dict[str, Any]()
@@ -445,9 +445,11 @@ def _checked(
     return found
 
 
-def _linked_settings(automatic: Callable[[float], dict[str, Any]], u: float) -> dict[str, Any]:
+def _linked_settings(
+    automatic: Callable[[float], dict[str, Any]], dim: int, u: float
+) -> dict[str, Any]:
     """What "auto" stands for with a log link."""
-    return automatic(u) | _log_link.automatic_settings(u)
+    return automatic(u) | _log_link.automatic_settings(u, dim)
 
 
 def _left(options: dict[str, Any], for_others: float) -> float:
