@@ -86,12 +86,18 @@ typedef struct vec {
 
 DPFAST_INLINE vec vec_set(double a)
 {
+#if VECTOR_AVX512 /* GCC would fill one lane after another */
+    return (vec)_mm512_set1_pd(a);
+#elif VECTOR_AVX2
+    return (vec)_mm256_set1_pd(a);
+#else
     vec v;
     int k;
     for (k = 0; k < DPFAST_LANES; k++) {
         LANE(v, k) = a;
     }
     return v;
+#endif
 }
 
 DPFAST_INLINE vec vec_add(vec a, vec b)
