@@ -4,6 +4,8 @@
 #include "isa_headers.h"
 
 #include "isa_avx512_begin.h"
+#undef DPFAST_ISA_LEVEL
+#define DPFAST_ISA_LEVEL 1
 
 #include "affine_stamp.h"
 

@@ -235,6 +235,21 @@ DPFAST_INLINE void vec_store(double *p, vec v)
     memcpy(p, &v, sizeof v);
 }
 
+/* Integers at p, which has room for whole vectors, of numbers that are some. */
+DPFAST_INLINE void vec_store_integers(int32_t *p, vec v)
+{
+#if VECTOR_AVX512
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvttpd_epi32((__m512d)v));
+#elif VECTOR_AVX2
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvttpd_epi32((__m256d)v));
+#else
+    int k;
+    for (k = 0; k < DPFAST_LANES; k++) {
+        p[k] = (int32_t)LANE(v, k);
+    }
+#endif
+}
+
 /* Floats, widened. */
 DPFAST_INLINE vec vec_load_float(const float *p)
 {
