@@ -50,13 +50,13 @@ dpfast_status dpfast_dense_affine_rows_float(const dpfast_dense *rows, ptrdiff_t
 
 dpfast_status dpfast_dense_part_sums(const dpfast_dense *rows, const double *factor,
                                      const double *shift, double radius, const double *share,
-                                     double *above, double *below, double *squares)
+                                     double *z, double *above, double *below, double *squares)
 {
     if (!valid_dense(rows, rows->d) || !(radius > 0.0) || factor == NULL || shift == NULL ||
-        above == NULL || below == NULL) {
+        z == NULL || above == NULL || below == NULL) {
         return DPFAST_ERR_ARGUMENT;
     }
-    return ops(rows)->part_sums(rows, factor, shift, radius, share, above, below, squares)
+    return ops(rows)->part_sums(rows, factor, shift, radius, share, z, above, below, squares)
                ? DPFAST_OK
                : DPFAST_ERR_NONFINITE;
 }

@@ -31,10 +31,12 @@ dpfast_status dpfast_dense_affine_rows_float(const dpfast_dense *rows, ptrdiff_t
 /* Adds, column by column, what the rows z_ij = x~_ij factor_j + shift_j sum up to, each shortened to
  * the norm `radius` > 0 and times share[i] >= 0 (NULL: 1): positive parts to above (d), negative
  * parts, as numbers >= 0, to below (d), and squares to squares (d; NULL: left out).  The intercept
- * has no part in it.  DPFAST_ERR_NONFINITE if a row is not finite. */
+ * has no part in it.  z (DPFAST_PART_ROWS x d) is scratch.  DPFAST_ERR_NONFINITE if a row is not
+ * finite. */
+#define DPFAST_PART_ROWS 4
 dpfast_status dpfast_dense_part_sums(const dpfast_dense *rows, const double *factor,
                                      const double *shift, double radius, const double *share,
-                                     double *above, double *below, double *squares);
+                                     double *z, double *above, double *below, double *squares);
 
 /* The same for sparse rows, of which stored entries alone are read: a sum is what all rows would
  * add with zeros for entries, and what the stored ones change of that.  A term of it is up to twice

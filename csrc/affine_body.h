@@ -2,21 +2,7 @@
  * of entries; SCALAR, LOAD, LOAD_PART and NAME are those of dense_body.h.  Deliberately no include
  * guard. */
 
-/* Entries of a row, mapped. */
-DPFAST_INLINE vec NAME(mapped)(const SCALAR *x, vec scale, const double *factor,
-                               const double *shift)
-{
-    return vec_mul_add(vec_mul(LOAD(x), scale), vec_load(factor), vec_load(shift));
-}
-
-DPFAST_INLINE vec NAME(mapped_part)(const SCALAR *x, vec scale, const double *factor,
-                                    const double *shift, ptrdiff_t count)
-{
-    return vec_mul_add(vec_mul(LOAD_PART(x, count), scale), vec_load_part(factor, count),
-                       vec_load_part(shift, count));
-}
-
-/* Sum of squares of a mapped row of d columns, which are written to `out` unless it is NULL. */
+/* One row of d columns into out; returns its sum of squares. */
 DPFAST_INLINE double NAME(affine_row)(const SCALAR *DPFAST_RESTRICT x, double row_scale,
                                       ptrdiff_t d, const double *DPFAST_RESTRICT factor,
                                       const double *DPFAST_RESTRICT shift,
@@ -27,29 +13,29 @@ DPFAST_INLINE double NAME(affine_row)(const SCALAR *DPFAST_RESTRICT x, double ro
     ptrdiff_t j = 0;
     for (; j + 2 * DPFAST_LANES <= d; j += 2 * DPFAST_LANES) {
         const ptrdiff_t k = j + DPFAST_LANES;
-        const vec a = NAME(mapped)(x + j, scale, factor + j, shift + j);
-        const vec b = NAME(mapped)(x + k, scale, factor + k, shift + k);
-        if (out != NULL) {
-            vec_store(out + j, a);
-            vec_store(out + k, b);
-        }
+        const vec a = vec_mul_add(vec_mul(LOAD(x + j), scale), vec_load(factor + j),
+                                  vec_load(shift + j));
+        const vec b = vec_mul_add(vec_mul(LOAD(x + k), scale), vec_load(factor + k),
+                                  vec_load(shift + k));
+        vec_store(out + j, a);
+        vec_store(out + k, b);
         s0 = vec_mul_add(a, a, s0);
         s1 = vec_mul_add(b, b, s1);
     }
-    if (j + DPFAST_LANES <= d) {
-        const vec a = NAME(mapped)(x + j, scale, factor + j, shift + j);
-        if (out != NULL) {
+    while (j < d) {
+        const ptrdiff_t count = d - j < DPFAST_LANES ? d - j : DPFAST_LANES;
+        vec a;
+        if (count == DPFAST_LANES) {
+            a = vec_mul_add(vec_mul(LOAD(x + j), scale), vec_load(factor + j),
+                            vec_load(shift + j));
             vec_store(out + j, a);
+        } else {
+            a = vec_mul_add(vec_mul(LOAD_PART(x + j, count), scale),
+                            vec_load_part(factor + j, count), vec_load_part(shift + j, count));
+            vec_store_part(out + j, a, count);
         }
         s0 = vec_mul_add(a, a, s0);
-        j += DPFAST_LANES;
-    }
-    if (j < d) {
-        const vec a = NAME(mapped_part)(x + j, scale, factor + j, shift + j, d - j);
-        if (out != NULL) {
-            vec_store_part(out + j, a, d - j);
-        }
-        s0 = vec_mul_add(a, a, s0);
+        j += count;
     }
     return vec_sum(vec_add(s0, s1));
 }
@@ -75,18 +61,13 @@ static void NAME(affine_rows)(const dpfast_dense *rows, ptrdiff_t columns,
     }
 }
 
-/* Rows at a time, for one read and one write of the sums. */
-#define PART_ROWS 4
-
-/* Adds what some rows give the columns from j on, see part_sums; those are mapped once more, which
- * takes less time than to write and read them. */
-#define ADD_PARTS(map, load, store)                                                                \
+/* Adds what DPFAST_PART_ROWS rows of z, d apart, give the columns from j on, see part_sums. */
+#define ADD_PARTS(load, store)                                                                     \
     do {                                                                                           \
         vec up = load(above + j), down = load(below + j);                                          \
         vec both = squares != NULL ? load(squares + j) : zero;                                     \
-        for (r = 0; r < PART_ROWS; r++) {                                                          \
-            const vec entry = map(x[r] + j, vec_set(scale[r]), factor + j, shift + j);             \
-            const vec part = vec_mul(entry, vec_set(count[r]));                                    \
+        for (r = 0; r < DPFAST_PART_ROWS; r++) {                                                   \
+            const vec entry = load(z + r * d + j), part = vec_mul(entry, vec_set(count[r]));       \
             const vec positive = vec_at_least(part, zero);                                         \
             up = vec_add(up, positive);                                                            \
             down = vec_add(down, vec_sub(positive, part));                                         \
@@ -98,47 +79,43 @@ static void NAME(affine_rows)(const dpfast_dense *rows, ptrdiff_t columns,
             store(squares + j, both);                                                              \
         }                                                                                          \
     } while (0)
-#define MAP_COUNT(x, scale, factor, shift) NAME(mapped_part)(x, scale, factor, shift, d - j)
 #define LOAD_COUNT(p) vec_load_part(p, d - j)
 #define STORE_COUNT(p, v) vec_store_part(p, v, d - j)
 
-/* Rows beyond the last count 0. */
+/* Some rows at a time, for one read and one write of the sums; those beyond the last count 0. */
 static int NAME(part_sums)(const dpfast_dense *rows, const double *factor, const double *shift,
-                           double radius, const double *share, double *DPFAST_RESTRICT above,
-                           double *DPFAST_RESTRICT below, double *DPFAST_RESTRICT squares)
+                           double radius, const double *share, double *DPFAST_RESTRICT z,
+                           double *DPFAST_RESTRICT above, double *DPFAST_RESTRICT below,
+                           double *DPFAST_RESTRICT squares)
 {
     const ptrdiff_t d = rows->d;
     const double grow = 1.0 + (double)(d + 8) * 0x1p-53;
     const vec zero = vec_set(0.0);
     int finite = 1;
     ptrdiff_t i, j;
-    for (i = 0; i < rows->n; i += PART_ROWS) {
-        const SCALAR *x[PART_ROWS];
-        double scale[PART_ROWS], count[PART_ROWS], shorter[PART_ROWS];
+    for (i = 0; i < rows->n; i += DPFAST_PART_ROWS) {
+        double count[DPFAST_PART_ROWS], shorter[DPFAST_PART_ROWS];
         int r;
-        for (r = 0; r < PART_ROWS; r++) {
+        for (r = 0; r < DPFAST_PART_ROWS; r++) {
             const ptrdiff_t k = i + r < rows->n ? i + r : rows->n - 1;
-            double square, norm;
-            x[r] = (const SCALAR *)rows->x + k * rows->row_stride;
-            scale[r] = rows->row_scale != NULL ? rows->row_scale[k] : 1.0;
-            square = NAME(affine_row)(x[r], scale[r], d, factor, shift, NULL);
-            norm = sqrt(square) * grow;
+            const SCALAR *x = (const SCALAR *)rows->x + k * rows->row_stride;
+            const double scale = rows->row_scale != NULL ? rows->row_scale[k] : 1.0;
+            const double square = NAME(affine_row)(x, scale, d, factor, shift, z + r * d);
+            const double norm = sqrt(square) * grow;
             finite &= isfinite(square) != 0;
             shorter[r] = norm > radius ? radius / norm : 1.0;
             count[r] = i + r > k ? 0.0 : shorter[r] * (share != NULL ? share[k] : 1.0);
         }
         for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
-            ADD_PARTS(NAME(mapped), vec_load, vec_store);
+            ADD_PARTS(vec_load, vec_store);
         }
         if (j < d) {
-            ADD_PARTS(MAP_COUNT, LOAD_COUNT, STORE_COUNT);
+            ADD_PARTS(LOAD_COUNT, STORE_COUNT);
         }
     }
     return finite;
 }
 
-#undef PART_ROWS
-#undef MAP_COUNT
 #undef ADD_PARTS
 #undef LOAD_COUNT
 #undef STORE_COUNT
@@ -199,6 +176,7 @@ static void NAME(column_counts)(const dpfast_dense *rows, ptrdiff_t asked, const
             const SCALAR *x = (const SCALAR *)rows->x + i * rows->row_stride + start;
             const vec scale = vec_set(rows->row_scale != NULL ? rows->row_scale[i] : 1.0);
             const double count = share != NULL ? share[i] : 1.0;
+            /* The hardware does not guess where in the next rows this goes on. */
             for (j = 0; j < m * (ptrdiff_t)sizeof(SCALAR); j += 64) {
                 DPFAST_PREFETCH(x, 4 * rows->row_stride * (ptrdiff_t)sizeof(SCALAR) + j);
             }
@@ -211,7 +189,7 @@ static void NAME(column_counts)(const dpfast_dense *rows, ptrdiff_t asked, const
                               vec_load_part(per + j, m - j), last, bin + j);
             }
             for (j = 0; j < m; j++) {
-                if (line[j] != NULL) {
+                if (line[j] != NULL && bin[j] >= 0 && bin[j] < bins) {
                     line[j][bin[j]] += count;
                 }
             }

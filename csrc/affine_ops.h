@@ -15,7 +15,7 @@ typedef struct dpfast_affine_ops {
                               const double *shift, float *out);
     /* Returns whether all rows were finite; squares may be NULL. */
     int (*part_sums)(const dpfast_dense *rows, const double *factor, const double *shift,
-                     double radius, const double *share, double *above, double *below,
+                     double radius, const double *share, double *z, double *above, double *below,
                      double *squares);
     void (*column_counts)(const dpfast_dense *rows, ptrdiff_t asked, const ptrdiff_t *slot,
                           const double *low, const double *per_bin, ptrdiff_t bins,

@@ -235,7 +235,7 @@ DPFAST_INLINE void vec_store(double *p, vec v)
     memcpy(p, &v, sizeof v);
 }
 
-/* Integers at p, which has room for whole vectors, of numbers that are some. */
+/* Rounded to zero, of numbers that int32_t holds. */
 DPFAST_INLINE void vec_store_integers(int32_t *p, vec v)
 {
 #if VECTOR_AVX512
@@ -245,7 +245,8 @@ DPFAST_INLINE void vec_store_integers(int32_t *p, vec v)
 #else
     int k;
     for (k = 0; k < DPFAST_LANES; k++) {
-        p[k] = (int32_t)LANE(v, k);
+        const double x = LANE(v, k);
+        p[k] = x == x && x > -2147483648.0 && x < 2147483648.0 ? (int32_t)x : 0;
     }
 #endif
 }

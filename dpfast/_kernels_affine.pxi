@@ -1,6 +1,7 @@
 # ---- Rows after an affine map of their columns --------------------------------------------------
 
 cdef extern from "dpfast.h" nogil:
+    enum: DPFAST_PART_ROWS
     dpfast_status dpfast_dense_affine_rows(
         const dpfast_dense *rows, ptrdiff_t columns, const double *factor, const double *shift,
         double *out, double *squares)
@@ -12,7 +13,7 @@ cdef extern from "dpfast.h" nogil:
         float *out)
     dpfast_status dpfast_dense_part_sums(
         const dpfast_dense *rows, const double *factor, const double *shift, double radius,
-        const double *share, double *above, double *below, double *squares)
+        const double *share, double *z, double *above, double *below, double *squares)
     dpfast_status dpfast_csr_part_sums(
         const dpfast_csr *rows, const double *factor, const double *shift, double radius,
         const double *share, double *above, double *below, double *squares)
@@ -105,6 +106,7 @@ def part_sums(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] factor no
     cdef dpfast_dense dense
     cdef dpfast_csr sparse
     cdef dpfast_status status
+    cdef double[:, ::1] scratch
     cdef const double *counts = NULL
     cdef double *squares = NULL
     _check_map(rows, start, stop, factor, shift, radius)
@@ -120,9 +122,11 @@ def part_sums(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] factor no
         squares = &out[2, 0]
     if isinstance(rows, DenseRows):
         dense = (<DenseRows>rows)._slice(start, stop)
+        scratch = np.empty((DPFAST_PART_ROWS, out.shape[1]))
         with nogil:
             status = dpfast_dense_part_sums(
-                &dense, &factor[0], &shift[0], radius, counts, &out[0, 0], &out[1, 0], squares)
+                &dense, &factor[0], &shift[0], radius, counts, &scratch[0, 0], &out[0, 0],
+                &out[1, 0], squares)
     else:
         sparse = (<CsrRows>rows)._slice(start, stop)
         with nogil:

@@ -360,11 +360,11 @@ static void fuzz_affine(problem *p, const extras *e, ptrdiff_t n, ptrdiff_t dim)
     }
     if (!p->sparse) {
         const ptrdiff_t d = p->dense.d;
-        double *sums = buffer(3 * d, sizeof *sums);
+        double *z = buffer((DPFAST_PART_ROWS + 3) * d, sizeof *z), *sums = z + DPFAST_PART_ROWS * d;
         (void)dpfast_dense_affine_rows_float(&p->dense, dim, e->w, e->w, narrow);
-        (void)dpfast_dense_part_sums(&p->dense, e->w, e->w, 1.0, NULL, sums, sums + d,
+        (void)dpfast_dense_part_sums(&p->dense, e->w, e->w, 1.0, NULL, z, sums, sums + d,
                                      sums + 2 * d);
-        free(sums);
+        free(z);
     } else {
         const ptrdiff_t d = p->csr.d;
         double *sums = buffer(3 * d, sizeof *sums);

@@ -79,7 +79,7 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept, dpfast_scala
     }
     {
         const double radius = 0.7;
-        double *sums = uniforms(3 * d, &state);
+        double *z = uniforms(DPFAST_PART_ROWS * d, &state), *sums = uniforms(3 * d, &state);
         double *expected = malloc((size_t)(3 * d + 1) * sizeof *expected);
         double *sparse = malloc((size_t)(3 * d + 1) * sizeof *sparse);
         memcpy(expected, sums, (size_t)(3 * d) * sizeof *sums);
@@ -100,7 +100,7 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept, dpfast_scala
                 expected[2 * d + j] += scale[i] * entry * entry;
             }
         }
-        CHECK(dpfast_dense_part_sums(&dense, factor, shift, radius, scale, sums, sums + d,
+        CHECK(dpfast_dense_part_sums(&dense, factor, shift, radius, scale, z, sums, sums + d,
                                      sums + 2 * d) == DPFAST_OK);
         CHECK(dpfast_csr_part_sums(&csr, factor, shift, radius, scale, sparse, sparse + d,
                                    sparse + 2 * d) == DPFAST_OK);
@@ -112,12 +112,12 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept, dpfast_scala
               DPFAST_OK);
         CHECK(dpfast_csr_shortening(&csr, factor, shift, radius, forms) == DPFAST_OK);
         for (i = 0; i < n; i++) CHECK(forms[i] > 0.0 && forms[i] <= 1.0);
-        CHECK(dpfast_dense_part_sums(&dense, factor, shift, radius, scale, sums, sums + d,
+        CHECK(dpfast_dense_part_sums(&dense, factor, shift, radius, scale, z, sums, sums + d,
                                      NULL) == DPFAST_OK);
         for (j = 2 * d; j < 3 * d; j++) {
             CHECK(fabs(sums[j] - expected[j]) <= 1e-15 * (double)(n + 8));
         }
-        free(sums); free(expected); free(sparse);
+        free(z); free(sums); free(expected); free(sparse);
     }
     {
         const ptrdiff_t bins = 4;
@@ -210,9 +210,9 @@ static void check_arguments(void)
     CHECK(dpfast_csr_shortening(&csr, ones, ones, 0.0, out) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_csr_shortening(&csr, ones, ones, 1.0, NULL) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_csr_part_sums(&csr, ones, NULL, 1.0, NULL, out, out, out) == DPFAST_ERR_ARGUMENT);
-    CHECK(dpfast_dense_part_sums(&dense, ones, ones, 0.0, NULL, out, out, NULL) ==
+    CHECK(dpfast_dense_part_sums(&dense, ones, ones, 0.0, NULL, out, out, out, NULL) ==
           DPFAST_ERR_ARGUMENT);
-    CHECK(dpfast_dense_part_sums(&dense, ones, ones, 1.0, NULL, NULL, out, NULL) ==
+    CHECK(dpfast_dense_part_sums(&dense, ones, ones, 1.0, NULL, out, NULL, out, NULL) ==
           DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_csr_quadratic_forms(&csr, NULL, out) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_csr_affine_rows(&csr, 2, ones, ones, out, &square) == DPFAST_OK);

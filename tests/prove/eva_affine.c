@@ -20,7 +20,7 @@ static void check_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar s
                              any_doubles(n));
     dpfast_dense_affine_rows_float(&rows, columns, factor, shift, any_floats(n * columns));
     dpfast_dense_part_sums(&rows, any_doubles(d), any_doubles(d), any_double(), any_doubles(n),
-                           any_doubles(d), any_doubles(d),
+                           any_doubles(DPFAST_PART_ROWS * d), any_doubles(d), any_doubles(d),
                            sign > 0 ? NULL : any_doubles(d));
     dpfast_dense_column_counts(&rows, 3, any_slots(d), any_doubles(3), any_doubles(3), 2,
                                sign > 0 ? NULL : any_doubles(n), any_doubles(6));
@@ -54,7 +54,8 @@ static void check_refusals(void)
     dpfast_dense_affine_rows(&dense, any_int(-3, 3), NULL, &number, &number, &number);
     dpfast_dense_affine_rows(&dense, any_int(-3, 3), &number, &number, &number, NULL);
     dpfast_dense_affine_rows_float(&dense, any_int(-3, 3), &number, NULL, &single);
-    dpfast_dense_part_sums(&dense, &number, &number, any_double(), NULL, &number, &number, NULL);
+    dpfast_dense_part_sums(&dense, &number, &number, any_double(), NULL, NULL, &number, &number,
+                           NULL);
     dpfast_dense_column_counts(&dense, 1, NULL, &number, &number, any_int(-1, 1), NULL, &number);
     dpfast_csr_column_counts(&csr, 1, NULL, &number, &number, any_int(-1, 1), NULL, &number);
     dpfast_csr_affine_rows(&csr, any_int(-3, 3), &number, &number, &number, &number);
