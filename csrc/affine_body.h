@@ -140,21 +140,11 @@ static void NAME(affine_rows_float)(const dpfast_dense *rows, ptrdiff_t columns,
     }
 }
 
-/* Adds a row to the counts of m columns, `place` in units of bins; what is no number goes to the first
- * bin.  The line of a column that is left out is -1. */
-DPFAST_INLINE void NAME(count_row)(const double *DPFAST_RESTRICT place, ptrdiff_t m,
-                                   const ptrdiff_t *DPFAST_RESTRICT line, double last,
-                                   double count, double *DPFAST_RESTRICT counts)
+/* Bins of some entries; what is no number is in the first. */
+DPFAST_INLINE void NAME(bins_of)(vec x, vec scale, vec low, vec per_bin, vec last, int32_t *bins)
 {
-    ptrdiff_t j;
-    for (j = 0; j < m; j++) {
-        double bin = place[j];
-        bin = bin > 0.0 ? bin : 0.0; /* so is what is no number, which the analysis does not know */
-        bin = bin < last ? bin : last;
-        if (line[j] >= 0 && bin == bin) {
-            counts[line[j] + (ptrdiff_t)bin] += count;
-        }
-    }
+    const vec zero = vec_set(0.0), place = vec_mul(vec_sub(vec_mul(x, scale), low), per_bin);
+    vec_store_integers(bins, vec_at_most(vec_select_less(zero, place, place, zero), last));
 }
 
 /* Some columns at a time, whose counts stay in cache.  Each has a place of its own among the lanes, so
@@ -163,36 +153,46 @@ static void NAME(column_counts)(const dpfast_dense *rows, ptrdiff_t asked, const
                                 const double *low, const double *per_bin, ptrdiff_t bins,
                                 const double *share, double *counts)
 {
-    double from[DPFAST_COUNTED], per[DPFAST_COUNTED], place[DPFAST_COUNTED];
-    ptrdiff_t line[DPFAST_COUNTED], start, i, j;
+    const vec last = vec_set((double)(bins - 1));
+    double from[DPFAST_COUNTED], per[DPFAST_COUNTED];
+    double *line[DPFAST_COUNTED];
+    int32_t bin[DPFAST_COUNTED];
+    ptrdiff_t start, i, j;
     for (start = 0; start < rows->d; start += DPFAST_COUNTED) {
         const ptrdiff_t left = rows->d - start, m = left < DPFAST_COUNTED ? left : DPFAST_COUNTED;
         int some = 0;
         for (j = 0; j < m; j++) {
             const ptrdiff_t k = slot[start + j];
             from[j] = per[j] = 0.0;
-            line[j] = -1;
+            line[j] = NULL;
             if (k >= 0 && k < asked) {
                 from[j] = low[k];
                 per[j] = per_bin[k];
-                line[j] = k * bins;
+                line[j] = counts + k * bins;
                 some = 1;
             }
         }
         for (i = 0; some && i < rows->n; i++) {
             const SCALAR *x = (const SCALAR *)rows->x + i * rows->row_stride + start;
             const vec scale = vec_set(rows->row_scale != NULL ? rows->row_scale[i] : 1.0);
+            const double count = share != NULL ? share[i] : 1.0;
+            /* The hardware does not guess where in the next rows this goes on. */
+            for (j = 0; j < m * (ptrdiff_t)sizeof(SCALAR); j += 64) {
+                DPFAST_PREFETCH(x, 4 * rows->row_stride * (ptrdiff_t)sizeof(SCALAR) + j);
+            }
             for (j = 0; j + DPFAST_LANES <= m; j += DPFAST_LANES) {
-                const vec moved = vec_sub(vec_mul(LOAD(x + j), scale), vec_load(from + j));
-                vec_store(place + j, vec_mul(moved, vec_load(per + j)));
+                NAME(bins_of)(LOAD(x + j), scale, vec_load(from + j), vec_load(per + j), last,
+                              bin + j);
             }
             if (j < m) {
-                const vec moved = vec_sub(vec_mul(LOAD_PART(x + j, m - j), scale),
-                                          vec_load_part(from + j, m - j));
-                vec_store_part(place + j, vec_mul(moved, vec_load_part(per + j, m - j)), m - j);
+                NAME(bins_of)(LOAD_PART(x + j, m - j), scale, vec_load_part(from + j, m - j),
+                              vec_load_part(per + j, m - j), last, bin + j);
             }
-            NAME(count_row)(place, m, line, (double)(bins - 1), share != NULL ? share[i] : 1.0,
-                            counts);
+            for (j = 0; j < m; j++) {
+                if (line[j] != NULL && bin[j] >= 0 && bin[j] < bins) {
+                    line[j][bin[j]] += count;
+                }
+            }
         }
     }
 }

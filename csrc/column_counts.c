@@ -11,7 +11,7 @@ static int valid(ptrdiff_t n, ptrdiff_t d, ptrdiff_t asked, const ptrdiff_t *slo
                  const double *low, const double *per_bin, ptrdiff_t bins, const double *counts)
 {
     ptrdiff_t j;
-    if (n < 0 || d < 0 || asked < 0 || bins < 1 || slot == NULL || low == NULL ||
+    if (n < 0 || d < 0 || asked < 0 || bins < 1 || bins > INT32_MAX || slot == NULL || low == NULL ||
         per_bin == NULL || counts == NULL) {
         return 0;
     }

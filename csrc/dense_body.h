@@ -12,11 +12,13 @@
 
 /* Bytes of X in one block: it and the next one, which is fetched early, fit the L1 cache. */
 #define BLOCK_BYTES 16384
-/* Rows up to this length are fetched a block ahead while the block at hand is added up: the memory
- * would idle then.  Longer rows keep the hardware's own prefetching busy. */
+/* Rows up to this length are fetched a block ahead while the block at hand is in cache, one half with
+ * the margins, one with the sums: the memory would idle then.  Longer rows keep the hardware's own
+ * prefetching busy; so do those of margins alone from some length on. */
 #define FETCH_AHEAD_BYTES 4096
-/* Short rows of the margins are fetched this far ahead. */
 #define FETCH_DOT_BYTES 2048
+/* Rows of several classes are fetched this far ahead. */
+#define FETCH_CLASSES_BYTES 2048
 
 static ptrdiff_t NAME(block_rows)(ptrdiff_t d)
 {
@@ -25,6 +27,15 @@ static ptrdiff_t NAME(block_rows)(ptrdiff_t d)
     rows = rows < 8 ? 8 : (rows > DPFAST_BLOCK_ROWS ? DPFAST_BLOCK_ROWS : rows);
     assert(rows % 8 == 0 && rows <= DPFAST_BLOCK_ROWS);
     return rows;
+}
+
+/* Asks for so many bytes, `ahead` bytes from x on. */
+DPFAST_INLINE void NAME(fetch)(const SCALAR *x, ptrdiff_t ahead, ptrdiff_t bytes)
+{
+    ptrdiff_t j;
+    for (j = 0; j < bytes; j += 64) {
+        DPFAST_PREFETCH(x, ahead + j);
+    }
 }
 
 /* ---- Dot products ----------------------------------------------------------------------------- */
@@ -60,12 +71,6 @@ DPFAST_INLINE void NAME(dot_many)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t str
     vec s[DPFAST_LANES];
     ptrdiff_t j;
     int k;
-    if (d * (ptrdiff_t)sizeof(SCALAR) < 512) {
-        const ptrdiff_t bytes = DPFAST_LANES * stride * (ptrdiff_t)sizeof(SCALAR);
-        for (j = 0; j < bytes; j += 64) {
-            DPFAST_PREFETCH(x, j + FETCH_DOT_BYTES);
-        }
-    }
     for (k = 0; k < DPFAST_LANES; k++) {
         s[k] = vec_set(0.0);
     }
@@ -86,17 +91,20 @@ DPFAST_INLINE void NAME(dot_many)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t str
 
 /* <x_i, w> of m rows.  Rows of 512 bytes to 4 KB stream best one after another, others several at a
  * time; those that are left over are added up in another order, unless `alike`: then a row's value
- * does not depend on its place. */
+ * does not depend on its place.  With each, so many bytes of the rows after them are fetched. */
 DPFAST_INLINE void NAME(dots)(const SCALAR *x, ptrdiff_t stride, const double *w, ptrdiff_t d,
-                              ptrdiff_t m, int alike, double *DPFAST_RESTRICT z)
+                              ptrdiff_t m, int alike, ptrdiff_t bytes, double *DPFAST_RESTRICT z)
 {
+    const SCALAR *next = x + m * stride;
     const int many = d * (ptrdiff_t)sizeof(SCALAR) < 512 || d * (ptrdiff_t)sizeof(SCALAR) > 2048;
     double same[DPFAST_LANES];
     ptrdiff_t i = 0;
     for (; many && i + DPFAST_LANES <= m; i += DPFAST_LANES) {
+        NAME(fetch)(next, i * bytes, DPFAST_LANES * bytes);
         NAME(dot_many)(x + i * stride, stride, w, d, z + i);
     }
     for (; i < m; i++) {
+        NAME(fetch)(next, i * bytes, bytes);
         if (many && alike) {
             NAME(dot_many)(x + i * stride, 0, w, d, same);
             z[i] = same[0];
@@ -106,14 +114,21 @@ DPFAST_INLINE void NAME(dots)(const SCALAR *x, ptrdiff_t stride, const double *w
     }
 }
 
-/* Margins of rows [start, start + m). */
+/* Bytes a row that are fetched where rows are read for their margins alone. */
+DPFAST_INLINE ptrdiff_t NAME(fetched)(const dpfast_dense *rows)
+{
+    const ptrdiff_t bytes = rows->row_stride * (ptrdiff_t)sizeof(SCALAR);
+    return bytes < FETCH_DOT_BYTES ? bytes : 0;
+}
+
+/* Margins of rows [start, start + m); so many bytes a row of those after them are fetched. */
 DPFAST_INLINE void NAME(margins_block)(const dpfast_dense *rows, const double *w, ptrdiff_t start,
-                                       ptrdiff_t m, double *DPFAST_RESTRICT z)
+                                       ptrdiff_t m, ptrdiff_t bytes, double *DPFAST_RESTRICT z)
 {
     const ptrdiff_t d = rows->d, stride = rows->row_stride;
     ptrdiff_t i;
     NAME(dots)((const SCALAR *)rows->x + start * stride, stride, w, d, m,
-               rows->alike, z);
+               rows->alike, bytes, z);
     if (rows->row_scale != NULL) {
         for (i = 0; i < m; i++) {
             z[i] *= rows->row_scale[start + i];
@@ -127,15 +142,15 @@ DPFAST_INLINE void NAME(margins_block)(const dpfast_dense *rows, const double *w
     }
 }
 
-/* gradient[0..d) += sum_i s_i x_i over m rows; fetches the m rows after them if `ahead`. */
+/* gradient[0..d) += sum_i s_i x_i over m rows; the last `bytes` a row of those after them are
+ * fetched. */
 DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride,
                                           ptrdiff_t m, ptrdiff_t d,
                                           const double *DPFAST_RESTRICT s,
-                                          double *DPFAST_RESTRICT gradient, int ahead)
+                                          double *DPFAST_RESTRICT gradient, ptrdiff_t bytes)
 {
-    const ptrdiff_t row_bytes = stride * (ptrdiff_t)sizeof(SCALAR);
+    const ptrdiff_t before = m * (stride * (ptrdiff_t)sizeof(SCALAR) - bytes);
     ptrdiff_t i = 0, j;
-    ahead = ahead && row_bytes <= FETCH_AHEAD_BYTES;
     for (; i + 8 <= m; i += 8) {
         const SCALAR *rows[8];
         vec v[8];
@@ -144,11 +159,7 @@ DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdi
             rows[k] = x + (i + k) * stride;
             v[k] = vec_set(s[i + k]);
         }
-        if (ahead) {
-            for (j = 0; j < 8 * row_bytes; j += 64) {
-                DPFAST_PREFETCH(rows[0], m * row_bytes + j);
-            }
-        }
+        NAME(fetch)(x + m * stride, before + i * bytes, 8 * bytes);
         /* Added to the gradient at last: the next rows wait for it. */
         for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
             vec g = vec_mul(LOAD(rows[0] + j), v[0]), h = vec_mul(LOAD(rows[4] + j), v[4]);
@@ -245,7 +256,7 @@ static void NAME(class_margins)(const dpfast_dense *rows, ptrdiff_t n_classes, c
                 x[r] = (const SCALAR *)rows->x + at * rows->row_stride;
             }
             for (j = 0; first == 0 && j < bytes; j += 64) {
-                DPFAST_PREFETCH(x[0], j + FETCH_DOT_BYTES);
+                DPFAST_PREFETCH(x[0], j + FETCH_CLASSES_BYTES);
             }
             switch (classes) { /* a constant for the compiler */
             case 1: NAME(dot_tile)(x, d, 1, own, dim, out); break;
@@ -403,7 +414,7 @@ static void NAME(margins)(const dpfast_dense *rows, const double *w, double *out
     ptrdiff_t start;
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
-        NAME(margins_block)(rows, w, start, m, out + start);
+        NAME(margins_block)(rows, w, start, m, NAME(fetched)(rows), out + start);
     }
 }
 
@@ -433,6 +444,9 @@ static double NAME(gradient)(const dpfast_dense *rows, const dpfast_loss *loss, 
     const loss_block losses_of_block = loss_blocks[loss->id];
     const ptrdiff_t d = rows->d, block = NAME(block_rows)(d);
     const int clipped = rows->inverse_norm != NULL && clip_norm < INFINITY;
+    const ptrdiff_t row_bytes = rows->row_stride * (ptrdiff_t)sizeof(SCALAR);
+    const ptrdiff_t half = row_bytes <= FETCH_AHEAD_BYTES ? row_bytes / 2 : 0;
+    const ptrdiff_t ahead = out != NULL ? half : NAME(fetched)(rows);
     double z[DPFAST_BLOCK_ROWS], s[DPFAST_BLOCK_ROWS];
     double loss_sum = 0.0, derivative_sum = 0.0;
     ptrdiff_t start;
@@ -443,7 +457,8 @@ static double NAME(gradient)(const dpfast_dense *rows, const dpfast_loss *loss, 
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
         const double *weight = rows->weight != NULL ? rows->weight + start : NULL;
-        NAME(margins_block)(rows, w, start, m, z);
+        const ptrdiff_t bytes = start + 2 * m <= rows->n ? ahead : 0;
+        NAME(margins_block)(rows, w, start, m, bytes, z);
         loss_sum += losses_of_block(m, z, rows->target + start, weight, loss, loss_clip,
                                     out != NULL ? s : NULL);
         if (out == NULL) {
@@ -453,7 +468,7 @@ static double NAME(gradient)(const dpfast_dense *rows, const dpfast_loss *loss, 
             m, clipped ? rows->inverse_norm + start : NULL, rows->consistent, clip_norm, weight,
             rows->row_scale != NULL ? rows->row_scale + start : NULL, s);
         NAME(accumulate_block)((const SCALAR *)rows->x + start * rows->row_stride,
-                               rows->row_stride, m, d, s, out, start + 2 * m <= rows->n);
+                               rows->row_stride, m, d, s, out, bytes);
     }
     if (out != NULL && rows->intercept != 0.0) {
         out[d] = derivative_sum * rows->intercept;
@@ -471,7 +486,7 @@ static void NAME(curvature_rows)(const dpfast_dense *rows, const dpfast_loss *lo
 
     for (start = 0; start < rows->n; start += block) {
         const ptrdiff_t m = rows->n - start < block ? rows->n - start : block;
-        NAME(margins_block)(rows, w, start, m, z);
+        NAME(margins_block)(rows, w, start, m, NAME(fetched)(rows), z);
         curvature_blocks[loss->id](m, z, rows->target + start, loss, c);
         for (i = 0; i < m; i++) {
             const SCALAR *DPFAST_RESTRICT x =
@@ -496,3 +511,4 @@ static void NAME(curvature_rows)(const dpfast_dense *rows, const dpfast_loss *lo
 #undef BLOCK_BYTES
 #undef FETCH_AHEAD_BYTES
 #undef FETCH_DOT_BYTES
+#undef FETCH_CLASSES_BYTES

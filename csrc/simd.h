@@ -86,12 +86,18 @@ typedef struct vec {
 
 DPFAST_INLINE vec vec_set(double a)
 {
+#if VECTOR_AVX512 /* GCC would fill one lane after another */
+    return (vec)_mm512_set1_pd(a);
+#elif VECTOR_AVX2
+    return (vec)_mm256_set1_pd(a);
+#else
     vec v;
     int k;
     for (k = 0; k < DPFAST_LANES; k++) {
         LANE(v, k) = a;
     }
     return v;
+#endif
 }
 
 DPFAST_INLINE vec vec_add(vec a, vec b)
@@ -227,6 +233,22 @@ DPFAST_INLINE vec vec_load(const double *p)
 DPFAST_INLINE void vec_store(double *p, vec v)
 {
     memcpy(p, &v, sizeof v);
+}
+
+/* Rounded to zero, of numbers that int32_t holds. */
+DPFAST_INLINE void vec_store_integers(int32_t *p, vec v)
+{
+#if VECTOR_AVX512
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvttpd_epi32((__m512d)v));
+#elif VECTOR_AVX2
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvttpd_epi32((__m256d)v));
+#else
+    int k;
+    for (k = 0; k < DPFAST_LANES; k++) {
+        const double x = LANE(v, k);
+        p[k] = x == x && x > -2147483648.0 && x < 2147483648.0 ? (int32_t)x : 0;
+    }
+#endif
 }
 
 /* Floats, widened. */

@@ -27,8 +27,8 @@ from dpfast.sums import RowAccess, RowSums
 Entrywise = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 # Entries and rows of a piece: its copies stay in cache, and products of matrices want some hundred
-# rows.
-_PIECE_ENTRIES, _PIECE_ROWS = 2**15, 256
+# rows; a power of two of them takes BLAS a third longer.
+_PIECE_ENTRIES, _PIECE_ROWS = 2**15, 240
 # Rows of a product in which each is alike wherever it is.
 _ALIKE_ROWS = 192
 # Sparse rows whose stored entries are copied at once.
