@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -145,3 +146,15 @@ def written(value: Any) -> str:
     if isinstance(plain, float) and plain.is_integer():
         return str(int(plain))
     return "" if plain != plain else str(plain)
+
+
+def is_null(entry: Any) -> bool:
+    """Whether an entry is no value; comparing a signaling NaN would raise an error."""
+    if isinstance(entry, Decimal):
+        return entry.is_nan()
+    return is_null_type(type(entry)) or bool(entry != entry)
+
+
+def is_null_type(kind: type) -> bool:
+    """None, and pandas' NA and NaT, which need not be imported to be known."""
+    return kind is type(None) or kind.__name__ in ("NAType", "NaTType")
