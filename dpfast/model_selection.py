@@ -401,8 +401,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         ledger, rng = Ledger(budget), SecureGenerator(self.random_state)
         search = _Search(self.estimator, candidates, plan, score)
-        # A uniform split except for ties of 64-bit words: whatever its law, it is not the data's.
-        order = np.argsort(rng.uint64(count), kind="stable")
+        order = _shuffled(count, rng)
         training, tested = (
             _rows_of(np.sort(part), indexed) for part in (order[held_out:], order[:held_out])
         )
@@ -657,6 +656,19 @@ def _rows_of(
     rows = places if indexed.order is None else indexed.order[places]
     order = np.argsort(rows)
     return rows[order], owner[places][order]
+
+
+def _shuffled(count: int, rng: SecureGenerator) -> NDArray[np.intp]:
+    """Numbers of records in random order, exactly: words that are not all different are refused.
+
+    Groups are numbered by their ids, so that one group's id moves others' numbers; a split of which
+    some were likelier than others, such as one that breaks ties by numbers, would tell of them.
+    """
+    while True:
+        words = rng.uint64(count)
+        order = np.argsort(words)
+        if np.all(np.diff(words[order])):
+            return order
 
 
 def _indexed(owner: NDArray[np.int64] | None) -> GroupedRows | None:

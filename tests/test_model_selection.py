@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from dpfast import (
     PrivacyReport,
 )
 from dpfast.errors import CertificateNotReached, QuestionableSettingWarning
-from dpfast.model_selection import SCORINGS, PrivateSearchCV, best_of_runs
+from dpfast.model_selection import SCORINGS, PrivateSearchCV, _shuffled, best_of_runs
 from dpfast.privacy import (
     ACCOUNTANTS,
     NEIGHBORING_RELATIONS,
@@ -59,6 +60,14 @@ def test_a_search_that_is_refused_leaves_the_one_before_it(table):
         found.fit(X[:, :2], y)
     assert (found.privacy_, found.n_features_in_) == (report, 4)
     np.testing.assert_array_equal(found.predict(X), before)
+
+
+def test_a_split_does_not_depend_on_numbers_where_words_are_equal():
+    """Which of two records of one word is held out would follow from the ids of groups."""
+    draws = [np.array([7, 3, 7, 1]), np.array([7, 3, 8, 1])]
+    words = SimpleNamespace(uint64=lambda count: draws.pop(0).astype(np.uint64))
+    assert _shuffled(4, words).tolist() == [3, 1, 0, 2]
+    assert not draws
 
 
 @pytest.mark.parametrize("relation", NEIGHBORING_RELATIONS)

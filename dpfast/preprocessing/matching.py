@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,11 @@ def meanings(text: str) -> list[Hashable]:
     plain = folded(text)
     found: list[Hashable] = [("text", plain)]
     if NUMBER.fullmatch(plain):
-        number = float(plain)
+        # In float64 two codes of 17 digits could be one number.
+        whole = len(plain) < 100 and plain.lstrip("+-").isdigit()
+        number = int(plain) if whole else float(plain)
         found.append(("number", number))
-        if number in (0.0, 1.0):
+        if number in (0, 1):
             found.append(("truth", bool(number)))
     elif plain in ("true", "false"):
         found.append(("truth", plain == "true"))
@@ -138,6 +141,20 @@ class Index(dict[str, int]):
 
 
 def written(value: Any) -> str:
-    """An entry of a typed array as text; NaN as an empty one."""
+    """An entry of a typed array as text; NaN as an empty one, whole numbers without a point."""
     plain = value.item()
+    if isinstance(plain, float) and plain.is_integer():
+        return str(int(plain))
     return "" if plain != plain else str(plain)
+
+
+def is_null(entry: Any) -> bool:
+    """Whether an entry is no value; comparing a signaling NaN would raise an error."""
+    if isinstance(entry, Decimal):
+        return entry.is_nan()
+    return is_null_type(type(entry)) or bool(entry != entry)
+
+
+def is_null_type(kind: type) -> bool:
+    """None, and pandas' NA and NaT, which need not be imported to be known."""
+    return kind is type(None) or kind.__name__ in ("NAType", "NaTType")

@@ -20,7 +20,7 @@ from dpfast._validation import check_choice, check_real, warn
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import UndeclaredValueWarning
 from dpfast.preprocessing._columns import by_column, column_bounds, interval
-from dpfast.preprocessing.matching import Distinct, Index, meanings
+from dpfast.preprocessing.matching import Distinct, Index, is_null, meanings
 from dpfast.queries.columns import scale_to_range
 
 
@@ -81,7 +81,10 @@ def _positions(values: NDArray[Any] | Distinct, categories: Sequence[Any]) -> ND
             f"a column with text categories must hold text; got {values.dtype}. Convert the "
             "column to text, or give the categories as numbers."
         )
-    return index.codes(values)
+    codes = index.codes(values)
+    if values.dtype.kind == "f":
+        codes[np.isnan(values)] = index["nan"]  # as among texts
+    return codes
 
 
 def _refuse_kind(dtype: Any) -> None:
@@ -98,7 +101,14 @@ def _alone(entries: Any) -> NDArray[Any]:
     if not isinstance(entries, list | tuple):
         return np.asarray(entries)
     if len(set(map(type, entries))) == 1:
-        return np.array(entries)
+        made = np.array(entries)
+        # Some integers would be rounded, as all times are to one unit; texts may end in zeros.
+        if made.dtype.kind not in "UMf" or isinstance(entries[0], float | np.floating):
+            return made
+    return _objects(entries)
+
+
+def _objects(entries: Sequence[Any]) -> NDArray[Any]:
     return np.fromiter(entries, dtype=object, count=len(entries))
 
 
@@ -117,7 +127,8 @@ def _texts(values: NDArray[Any]) -> list[str]:
     if set(map(type, entries)) <= {str}:
         return entries
     # As in an array of their own, which has other digits: what an entry means is its own.
-    return [str(float(x) if isinstance(x, np.floating) else x) for x in entries]
+    plain = [float(x) if isinstance(x, np.floating) else x for x in entries]
+    return [x if type(x) is str else "nan" if is_null(x) else str(x) for x in plain]
 
 
 def _positions_of_numbers(
@@ -144,9 +155,12 @@ def _frame_column(column: Any) -> NDArray[Any] | Distinct:
         values: NDArray[Any] = column.to_numpy()
         if values.dtype == object:
             values = np.where(column.isna(), np.nan, values)  # pandas' NA is no number
+        if values.dtype.kind == "f" and np.any(abs(values) >= 2.0**53):
+            # Perhaps of integers, as which a missing one is no reason to round the others.
+            return np.asarray(column.to_numpy(dtype=object, na_value=math.nan))
         return values.astype(object) if values.dtype.kind in "mM" else values
     # The last is meant where there is no value, whose place is -1.
-    return Distinct([*map(str, found), "nan"], places)
+    return Distinct([*_texts(_objects(found)), "nan"], places)
 
 
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -439,6 +453,12 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         if hasattr(X, "iloc") and hasattr(X, "columns") and min(X.shape) > 0:
             validate_data(self, X, skip_check_array=True, reset=reset)
             return [] if reset else [_frame_column(X.iloc[:, j]) for j in range(X.shape[1])]
+        if hasattr(X, "get_columns"):  # of polars
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            return [
+                _alone(column.to_list()) if column.null_count() else column.to_numpy()
+                for column in (() if reset else X.get_columns())
+            ]
         if isinstance(X, list | tuple):
             X = np.array(X, dtype=object)
         _refuse_kind(getattr(X, "dtype", None))

@@ -21,7 +21,8 @@ from dpfast._files import (
     table_header,
 )
 from dpfast.errors import DataError
-from dpfast.tabular.values import Values, arrow_values, is_null, plain_values
+from dpfast.preprocessing.matching import is_null
+from dpfast.tabular.values import Values, arrow_values, plain_values
 
 # Rows of text that stay in cache on their way from lines to columns; typed ones are cheaper.
 TEXT_ROWS, TYPED_ROWS = 512, 8192

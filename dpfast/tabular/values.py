@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from dpfast._arrays import refuse_masked
 from dpfast._csv_form import CsvForm
 from dpfast.errors import DataError
-from dpfast.preprocessing.matching import NUMBER, REMEMBERED, Distinct, Index, folded, written
+from dpfast.preprocessing.matching import (
+    NUMBER,
+    REMEMBERED,
+    Distinct,
+    Index,
+    folded,
+    is_null,
+    is_null_type,
+    written,
+)
 
 Values = Sequence[str] | NDArray[Any]
 """A column: text ("" where a value is missing), or an array of booleans, numbers (NaN where a
@@ -359,7 +368,7 @@ def _plain_objects(name: str, entries: list[Any]) -> Values:
     every = set(map(type, entries))
     if every == {str}:
         return entries
-    kinds = {kind for kind in every if not _is_null_type(kind)}
+    kinds = {kind for kind in every if not is_null_type(kind)}
     # A timedelta64 is an integer to NumPy.
     strange = [k for k in kinds if not issubclass(k, _PLAIN) or issubclass(k, np.timedelta64)]
     if bad := sorted(kind.__name__ for kind in strange):
@@ -403,15 +412,3 @@ def _float(number: Any) -> float:
         return float(number)
     except OverflowError:
         return math.inf if number > 0 else -math.inf
-
-
-def is_null(entry: Any) -> bool:
-    """Whether an entry is no value; comparing a signaling NaN would raise an error."""
-    if isinstance(entry, Decimal):
-        return entry.is_nan()
-    return _is_null_type(type(entry)) or bool(entry != entry)
-
-
-def _is_null_type(kind: type) -> bool:
-    """None, and pandas' NA and NaT, which need not be imported to be known."""
-    return kind is type(None) or kind.__name__ in ("NAType", "NaTType")

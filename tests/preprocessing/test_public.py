@@ -313,6 +313,31 @@ class TestPublicOneHotEncoder:
         found = PublicOneHotEncoder([categories]).fit_transform([[x] for x in changed])
         np.testing.assert_array_equal(found[:2], expected)
 
+    @pytest.mark.parametrize("other", [None, 5, -1, 2**63])
+    def test_large_codes_are_not_rounded_by_another_entry(self, other):
+        codes = [900000000000207008, 900000000000207009]
+        encoder = PublicOneHotEncoder([list(map(str, codes))])
+        columns = [[[code] for code in [*codes, -1, other]]]
+        if other != 2**63:
+            entries = [*codes, -1, other]
+            columns += [pd.DataFrame({"a": pd.array(entries, dtype="Int64")})]
+            columns += [pl.DataFrame({"a": entries})]
+        for column in columns:
+            np.testing.assert_array_equal(encoder.fit_transform(column)[:2], np.eye(3)[:2])
+
+    @pytest.mark.parametrize("other", ["z", 2, 0.5, None])
+    def test_what_is_missing_is_so_beside_text_and_numbers(self, other):
+        """A text makes a column of numbers one of objects, in which no value was "nan"."""
+        encoder = PublicOneHotEncoder([["0.5", "nan"]])
+        for missing in (None, np.nan):
+            frame = pd.DataFrame({"a": [0.5, missing, other]})
+            np.testing.assert_array_equal(encoder.fit_transform(frame)[:2], np.eye(3)[:2])
+
+    @pytest.mark.parametrize("other", ["z", None, 2])
+    def test_zeros_at_the_end_of_a_text_are_its_own(self, other):
+        encoder = PublicOneHotEncoder([["a\0", "a"]])
+        np.testing.assert_array_equal(encoder.fit_transform([["a\0"], [other]])[:1], np.eye(3)[:1])
+
     def test_what_would_change_the_others_is_refused_and_not_quoted(self):
         encoder, column = PublicOneHotEncoder([["1", "2"]]), np.array([1.25, 1j])
         frame = pd.DataFrame({"a": column})

@@ -226,6 +226,14 @@ class TestContainers:
             found = texts_of(plain_values("x", made([*codes, other])))
             assert list(found)[:3] == list(map(str, codes))
 
+    @pytest.mark.parametrize("other", [None, 2, 900000000000207010])
+    def test_categories_of_codes_are_told_apart(self, other):
+        index = Index(["5", "5.0", "900000000000207008", "900000000000207009"])
+        column = pl.Series([900000000000207008, 900000000000207009, 5, other])
+        assert index.codes(plain_values("x", column))[:3].tolist() == [2, 3, 0]
+        assert index.codes(plain_values("x", column[2:]))[0] == 0
+        assert Index(["900000000000207008"])["900000000000207009"] == 1
+
     @pytest.mark.parametrize("other", ["b", None, "1970-01-02T00:00:00.000000001"])
     def test_nor_changes_a_text_or_a_time(self, other):
         assert plain_values("x", ["a\0", other])[0] == "a\0"
