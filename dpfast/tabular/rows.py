@@ -22,8 +22,8 @@ from dpfast.preprocessing.matching import folded
 from dpfast.tabular.frames import Chunk
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.tally import Tally
-from dpfast.tabular.targets import ClassTarget
-from dpfast.tabular.values import MISSING, Values, WrongValue, in_points, texts_of
+from dpfast.tabular.targets import ClassTarget, Exposure, RangeTarget, Weight
+from dpfast.tabular.values import MISSING, Values, WrongValue, in_points, meant_in_points, texts_of
 
 _NAMELESS = "Give every row an id: a new one if it is nobody else's row."
 _ROUNDED = "Two persons might become one: keep such ids as text, or as 64-bit integers."
@@ -57,7 +57,7 @@ class RowCoder:
 
     def __init__(self, schema: TableSchema, *, fit: bool, form: CsvForm = USUAL_FORM) -> None:
         self.schema, self.tally, self._fit, self._form = schema, Tally(), fit, form
-        self._coders = [column.coder() for column in schema.features]
+        self._coders = [column.coder(form) for column in schema.features]
         target = schema.target
         self._index = target.index() if isinstance(target, ClassTarget) and fit else None
         fields = [(f"x{j}", column.dtype) for j, column in enumerate(schema.features)]
@@ -88,35 +88,26 @@ class RowCoder:
         rows = len(next(iter(chunk.values())))
         records = np.empty(rows, dtype=self.dtype)
         try:
-            chunk = self._in_points(chunk)
             for j, (column, code) in enumerate(
                 zip(self.schema.features, self._coders, strict=True)
             ):
                 records[f"x{j}"] = code(chunk[column.name], self.tally)
             exposure: Any = 1.0
             if self.schema.exposure is not None:
-                exposure = self.schema.exposure.parse(chunk[self.schema.exposure.name])
+                exposure = self.schema.exposure.parse(self._points(self.schema.exposure, chunk))
                 records["exposure"] = exposure
             if self._fit:
-                records["target"] = self._target(chunk[self.schema.target.name], exposure)
+                records["target"] = self._target(chunk, exposure)
                 if self.schema.weight is not None:
-                    records["weight"] = self.schema.weight.parse(chunk[self.schema.weight.name])
+                    records["weight"] = self.schema.weight.parse(
+                        self._points(self.schema.weight, chunk)
+                    )
                 if self.schema.person is not None:
                     records["person"] = self._numbers(self.schema.person, chunk)
         except WrongValue as error:
             raise error.below(self.tally.rows) from None
         self.tally.rows += rows
         return records
-
-    def _in_points(self, chunk: Chunk) -> Chunk:
-        """The chunk, with the text of its columns of numbers as Python writes them."""
-        if self._form.points:
-            return chunk
-        missing = self.schema.numbers()
-        return {
-            name: in_points(name, values, missing[name], self._form) if name in missing else values
-            for name, values in chunk.items()
-        }
 
     def _numbers(self, name: str, chunk: Chunk) -> NDArray[np.int64]:
         """A number for each person, in the order in which they appear."""
@@ -139,12 +130,18 @@ class RowCoder:
             raise WrongValue(name, row, "whose row it is", "a missing one", _NAMELESS)
         return np.fromiter(map(known.__getitem__, texts), np.int64, len(texts))
 
-    def _target(self, values: Values, exposure: Any) -> NDArray[Any]:
+    def _points(self, column: RangeTarget | Weight | Exposure, chunk: Chunk) -> Values:
+        """The numbers of a column; text as Python writes them."""
+        return in_points(column.name, chunk[column.name], (), self._form)
+
+    def _target(self, chunk: Chunk, exposure: Any) -> NDArray[Any]:
         """Positions of classes, or numbers over the exposure."""
         target = self.schema.target
         if isinstance(target, ClassTarget):
+            assert self._index is not None
+            values = meant_in_points(chunk[target.name], self._index, self._form)
             return np.asarray(target.parse(values, self._index))
-        return target.parse(values, self.tally, exposure)
+        return target.parse(self._points(target, chunk), self.tally, exposure)
 
 
 def _id(text: str, decimal: str = ".") -> str:

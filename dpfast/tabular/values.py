@@ -97,7 +97,7 @@ def in_points(name: str, values: Values, missing: Collection[str], form: CsvForm
     DataError
         If a value is neither a number of that form nor missing; the message names column and row.
     """
-    if isinstance(values, np.ndarray):
+    if isinstance(values, np.ndarray) or form.points:
         return values
     if isinstance(values, Distinct):
         try:
@@ -118,6 +118,22 @@ def in_points(name: str, values: Values, missing: Collection[str], form: CsvForm
                 name, row, "a finite number", kind_of(text), f"{hint} {_REMEDY}"
             ) from None
     return found
+
+
+def meant_in_points(values: Values, index: Index, form: CsvForm) -> Values:
+    """Text of categories; numbers as Python writes them, unless a category is written so."""
+    if isinstance(values, np.ndarray) or form.points:
+        return values
+    if isinstance(values, Distinct):
+        return Distinct(list(meant_in_points(values.texts, index, form)), values.places)
+
+    def meant(text: str) -> str:
+        try:
+            return text if index.spells(text) else form.plain(text)
+        except ValueError:
+            return text
+
+    return list(map(meant, values))
 
 
 def parse_dates(
