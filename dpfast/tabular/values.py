@@ -275,10 +275,8 @@ class WrongValue(DataError):
         self, column: str, row: int, expected: str, got: str, remedy: str | None = None
     ) -> None:
         remedy = remedy or _REMEDY
-        super().__init__(
-            f"column {column!r}, row {row + 1} of the data: expected {expected}; got {got}. "
-            f"{remedy}"
-        )
+        self.place = f"column {column!r}, row {row + 1} of the data: expected {expected}; got {got}"
+        super().__init__(f"{self.place}. {remedy}")
         self.arguments = column, row, expected, got, remedy
 
     def below(self, rows: int) -> WrongValue:
@@ -289,6 +287,13 @@ class WrongValue(DataError):
         """The same error in another row."""
         column, _, expected, got, remedy = self.arguments
         return WrongValue(column, row, expected, got, remedy)
+
+
+def in_one(errors: Sequence[DataError]) -> DataError:
+    """The first of errors about several columns, with the places of the others."""
+    first, *others = errors
+    places = "; ".join(e.place if isinstance(e, WrongValue) else str(e) for e in others)
+    return DataError(f"{first} Besides: {places.rstrip('.')}.") if others else first
 
 
 def plain_values(name: str, column: Any) -> Values:
