@@ -5,8 +5,8 @@ import pytest
 
 from dpfast._csv_form import CsvForm
 from dpfast.errors import DataError
-from dpfast.preprocessing.matching import Distinct
-from dpfast.tabular.values import in_points, parse_numbers
+from dpfast.preprocessing.matching import Distinct, Index
+from dpfast.tabular.values import TruthIndex, in_points, meant_in_points, parse_numbers
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,16 @@ def test_what_stands_for_a_missing_value():
     values = ("1.000,5", "99,9", "-9,0", "K.A.", "n/a", "", ".")
     found = parse_numbers("x", in_points("x", values, missing, form), missing)
     np.testing.assert_array_equal(found, [1000.5] + [np.nan] * 6)
+
+
+def test_categories_that_are_numbers():
+    form, index = CsvForm(decimal=",", thousands="."), Index(["1", "2,5", "1.5", "1000"], ["-9"])
+    texts = ["1,0", "2,5", "1.5", "1,5", "1.000", "-9,0", "", "2.5", "x"]
+    expected = [0, 1, 2, 2, 3, index.missing, index.missing, index.unknown, index.unknown]
+    for values in (tuple(texts), Distinct(texts, np.arange(9))):
+        assert index.codes(meant_in_points(values, index, form)).tolist() == expected
+    truth = TruthIndex()
+    assert truth.codes(meant_in_points(["1,0", "0,0"], truth, form)).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(

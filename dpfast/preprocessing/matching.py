@@ -25,7 +25,7 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFC", " ".join(text.split()).casefold())
 
 
-def meanings(text: str) -> list[Hashable]:
+def meanings(text: str) -> list[tuple[str, Hashable]]:
     """What a text may mean, the surest first.
 
     Examples
@@ -38,7 +38,7 @@ def meanings(text: str) -> list[Hashable]:
     [('text', '007')]
     """
     plain = folded(text)
-    found: list[Hashable] = [("text", plain)]
+    found: list[tuple[str, Hashable]] = [("text", plain)]
     if NUMBER.fullmatch(plain):
         # In float64 two codes of 17 digits could be one number.
         whole = len(plain) < 100 and plain.lstrip("+-").isdigit()
@@ -115,7 +115,8 @@ class Index(dict[str, int]):
             del self._by_meaning[meaning]
         for text in ("", *missing):
             self.setdefault(text, self.missing)
-        self._missing = {folded(text) for text in ("", *missing)}
+        # What stands for a missing value does so as a number, too, and as no truth value.
+        self._missing = {m for text in ("", *missing) for m in meanings(text) if m[0] != "truth"}
 
     def __missing__(self, text: str) -> int:
         code = self._match(text)
@@ -124,10 +125,16 @@ class Index(dict[str, int]):
         return code
 
     def _match(self, text: str) -> int:
-        for meaning in meanings(text):
+        found = meanings(text)
+        for meaning in found:
             if meaning in self._by_meaning:
                 return self._by_meaning[meaning]
-        return self.missing if folded(text) in self._missing else self.unknown
+        return self.unknown if self._missing.isdisjoint(found) else self.missing
+
+    def spells(self, text: str) -> bool:
+        """Whether a category or a missing value is written so."""
+        plain = meanings(text)[0]
+        return plain in self._by_meaning or plain in self._missing
 
     def codes(self, values: Sequence[str] | NDArray[Any]) -> NDArray[np.intp]:
         """Positions of a column's values."""

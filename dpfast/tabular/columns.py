@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from dpfast._csv_form import USUAL_FORM, CsvForm
 from dpfast.errors import DataError
 from dpfast.preprocessing import scale_to_range
 from dpfast.preprocessing.matching import Index, meanings
@@ -26,6 +27,8 @@ from dpfast.tabular.values import (
     Values,
     WrongValue,
     day_of,
+    in_points,
+    meant_in_points,
     parse_dates,
     parse_numbers,
 )
@@ -90,8 +93,11 @@ class Column(ABC):
         return 1.0
 
     @abstractmethod
-    def coder(self) -> Coder:
-        """A function that makes codes of values; it may remember values, so it is not kept."""
+    def coder(self, form: CsvForm = USUAL_FORM) -> Coder:
+        """A function that makes codes of values, of text in a form.
+
+        It may remember values, so it is not kept.
+        """
 
     @abstractmethod
     def write(self, codes: Codes, out: Matrix) -> None:
@@ -223,8 +229,9 @@ class NumberColumn(_Scaled):
     learn: bool = False
     learned: tuple[float, float] | None = None
 
-    def coder(self) -> Coder:
+    def coder(self, form: CsvForm = USUAL_FORM) -> Coder:
         def code(values: Values, tally: Tally) -> Codes:
+            values = in_points(self.name, values, self.missing_values, form)
             numbers = parse_numbers(self.name, values, self.missing_values)
             return self._moved(self._cut(numbers, self.low, self.high, tally))
 
@@ -281,7 +288,7 @@ class DateColumn(_Scaled):
     last: str = ""
     form: str | None = None
 
-    def coder(self) -> Coder:
+    def coder(self, form: CsvForm = USUAL_FORM) -> Coder:
         low, high = self._ends()
         known = Days(self.form)
 
@@ -328,12 +335,12 @@ class _Listed(Column):
         self.write(codes, table)
         return table
 
-    def coder(self) -> Coder:
+    def coder(self, form: CsvForm = USUAL_FORM) -> Coder:
         index = self._index()
 
         def code(values: Values, tally: Tally) -> Codes:
             self._check_type(values)
-            codes = index.codes(values)
+            codes = index.codes(meant_in_points(values, index, form))
             tally.count(tally.undeclared, self.name, codes == index.unknown)
             self._check_missing(codes == index.missing)
             return codes

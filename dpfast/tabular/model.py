@@ -48,6 +48,7 @@ from dpfast.tabular.schema import TableSchema, read_bounds
 from dpfast.tabular.scores import Scores
 from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget, Target
+from dpfast.tabular.values import in_one
 
 # Encoded rows that take more memory than this are read in blocks.
 _HELD_BYTES = 2**26
@@ -340,11 +341,14 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         DataError
-            If a value does not fit its declaration.
+            If a value does not fit its declaration; the message names every such column.
         """
         coder, parts = self._coded(data, self._schema(), progress)
+        wrong: dict[str, DataError] = {}
         for chunk in parts:
-            coder.codes(chunk)
+            coder.codes(chunk, wrong)
+        if wrong:
+            raise in_one(list(wrong.values()))
         return coder.tally
 
     @property

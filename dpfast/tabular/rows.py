@@ -8,7 +8,7 @@ import tempfile
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any
 
@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from dpfast._csv_form import USUAL_FORM, CsvForm
 from dpfast.blocks import Piece
 from dpfast.coded import CodedMatrix
+from dpfast.errors import DataError
 from dpfast.preprocessing.matching import folded
+from dpfast.tabular.columns import Column
 from dpfast.tabular.frames import Chunk
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.tally import Tally
-from dpfast.tabular.targets import ClassTarget
-from dpfast.tabular.values import MISSING, Values, WrongValue, in_points, texts_of
+from dpfast.tabular.targets import ClassTarget, Exposure, RangeTarget, Weight
+from dpfast.tabular.values import MISSING, Values, WrongValue, in_points, meant_in_points, texts_of
 
 _NAMELESS = "Give every row an id: a new one if it is nobody else's row."
 _ROUNDED = "Two persons might become one: keep such ids as text, or as 64-bit integers."
@@ -57,28 +59,34 @@ class RowCoder:
 
     def __init__(self, schema: TableSchema, *, fit: bool, form: CsvForm = USUAL_FORM) -> None:
         self.schema, self.tally, self._fit, self._form = schema, Tally(), fit, form
-        self._coders = [column.coder() for column in schema.features]
+        self._persons: dict[str, int] = defaultdict(count().__next__)
         target = schema.target
         self._index = target.index() if isinstance(target, ClassTarget) and fit else None
-        fields = [(f"x{j}", column.dtype) for j, column in enumerate(schema.features)]
+        # Name of the column, field and its type, and what makes codes of the values of some rows.
+        fields: list[tuple[str, str, Any, Callable[[Values, Any], Any]]] = [
+            (column.name, f"x{j}", column.dtype, self._coded(column))
+            for j, column in enumerate(schema.features)
+        ]
         if schema.exposure is not None:
-            fields.append(("exposure", np.dtype(np.float64)))
+            fields.append((schema.exposure.name, "exposure", float, self._parsed(schema.exposure)))
         if fit:
-            fields.append(("target", target.dtype))
+            fields.append((target.name, "target", target.dtype, self._target))
             if schema.weight is not None:
-                fields.append(("weight", np.dtype(np.float64)))
+                fields.append((schema.weight.name, "weight", float, self._parsed(schema.weight)))
             if schema.person is not None:
-                fields.append(("person", np.dtype(np.int64)))
-        self.dtype = np.dtype(fields)
-        self._persons: dict[str, int] = defaultdict(count().__next__)
+                fields.append((schema.person, "person", np.int64, self._numbers))
+        self._fields = fields
+        self.dtype = np.dtype([(field, kind) for _, field, kind, _ in fields])
 
     @property
     def persons(self) -> int | None:
         """Number of persons so far; None without a person column."""
         return len(self._persons) if self.schema.person is not None else None
 
-    def codes(self, chunk: Chunk) -> NDArray[Any]:
+    def codes(self, chunk: Chunk, wrong: dict[str, DataError] | None = None) -> NDArray[Any]:
         """A record for each row.
+
+        `wrong` gets the first error of each column, instead of its being raised.
 
         Raises
         ------
@@ -86,41 +94,32 @@ class RowCoder:
             If a value does not fit its declaration; rows are counted over all chunks.
         """
         rows = len(next(iter(chunk.values())))
-        records = np.empty(rows, dtype=self.dtype)
-        try:
-            chunk = self._in_points(chunk)
-            for j, (column, code) in enumerate(
-                zip(self.schema.features, self._coders, strict=True)
-            ):
-                records[f"x{j}"] = code(chunk[column.name], self.tally)
-            exposure: Any = 1.0
-            if self.schema.exposure is not None:
-                exposure = self.schema.exposure.parse(chunk[self.schema.exposure.name])
-                records["exposure"] = exposure
-            if self._fit:
-                records["target"] = self._target(chunk[self.schema.target.name], exposure)
-                if self.schema.weight is not None:
-                    records["weight"] = self.schema.weight.parse(chunk[self.schema.weight.name])
-                if self.schema.person is not None:
-                    records["person"] = self._numbers(self.schema.person, chunk)
-        except WrongValue as error:
-            raise error.below(self.tally.rows) from None
+        records = np.ones(rows, dtype=self.dtype)
+        for name, field, _, code in self._fields:
+            if wrong is not None and name in wrong:
+                continue
+            try:
+                records[field] = code(chunk[name], records)
+            except DataError as error:
+                found = error.below(self.tally.rows) if isinstance(error, WrongValue) else error
+                if wrong is None:
+                    raise found from None
+                wrong[name] = found
         self.tally.rows += rows
         return records
 
-    def _in_points(self, chunk: Chunk) -> Chunk:
-        """The chunk, with the text of its columns of numbers as Python writes them."""
-        if self._form.points:
-            return chunk
-        missing = self.schema.numbers()
-        return {
-            name: in_points(name, values, missing[name], self._form) if name in missing else values
-            for name, values in chunk.items()
-        }
+    def _coded(self, column: Column) -> Callable[[Values, Any], Any]:
+        """What makes codes of a feature's values."""
+        code = column.coder(self._form)
+        return lambda values, _: code(values, self.tally)
 
-    def _numbers(self, name: str, chunk: Chunk) -> NDArray[np.int64]:
+    def _parsed(self, column: Weight | Exposure) -> Callable[[Values, Any], Any]:
+        """What reads a column that says how much a row counts."""
+        return lambda values, _: column.parse(in_points(column.name, values, (), self._form))
+
+    def _numbers(self, values: Values, _: Any) -> NDArray[np.int64]:
         """A number for each person, in the order in which they appear."""
-        values = chunk[name]
+        name = str(self.schema.person)
         if isinstance(values, np.ndarray) and values.dtype.kind == "f":
             wrong = np.isinf(values) | ((values != np.floor(values)) & ~np.isnan(values))
             if wrong.any():
@@ -139,11 +138,16 @@ class RowCoder:
             raise WrongValue(name, row, "whose row it is", "a missing one", _NAMELESS)
         return np.fromiter(map(known.__getitem__, texts), np.int64, len(texts))
 
-    def _target(self, values: Values, exposure: Any) -> NDArray[Any]:
+    def _target(self, values: Values, records: Any) -> NDArray[Any]:
         """Positions of classes, or numbers over the exposure."""
         target = self.schema.target
-        if isinstance(target, ClassTarget):
+        if self._index is not None:
+            assert isinstance(target, ClassTarget)
+            values = meant_in_points(values, self._index, self._form)
             return np.asarray(target.parse(values, self._index))
+        assert isinstance(target, RangeTarget)
+        exposure = 1.0 if self.schema.exposure is None else records["exposure"]
+        values = in_points(target.name, values, (), self._form)
         return target.parse(values, self.tally, exposure)
 
 

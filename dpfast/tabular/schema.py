@@ -260,14 +260,6 @@ class TableSchema:
             names += [] if self.person is None else [self.person]
         return names
 
-    def numbers(self) -> dict[str, tuple[str, ...]]:
-        """Columns of numbers, with the texts that stand for a missing one."""
-        named = (self.target if self.task == "regression" else None, self.weight, self.exposure)
-        return {
-            **{c.name: c.missing_values for c in self.features if isinstance(c, NumberColumn)},
-            **{column.name: () for column in named if column is not None},
-        }
-
     def spans(self) -> Iterator[tuple[Column, slice]]:
         """The columns, with the range of encoded columns that each has."""
         start = 0

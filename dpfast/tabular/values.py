@@ -106,7 +106,7 @@ def in_points(name: str, values: Values, missing: Collection[str], form: CsvForm
     DataError
         If a value is neither a number of that form nor missing; the message names column and row.
     """
-    if isinstance(values, np.ndarray):
+    if isinstance(values, np.ndarray) or form.points:
         return values
     if isinstance(values, Distinct):
         try:
@@ -127,6 +127,22 @@ def in_points(name: str, values: Values, missing: Collection[str], form: CsvForm
                 name, row, "a finite number", kind_of(text), f"{hint} {_REMEDY}"
             ) from None
     return found
+
+
+def meant_in_points(values: Values, index: Index, form: CsvForm) -> Values:
+    """Text of categories; numbers as Python writes them, unless a category is written so."""
+    if isinstance(values, np.ndarray) or form.points:
+        return values
+    if isinstance(values, Distinct):
+        return Distinct(list(meant_in_points(values.texts, index, form)), values.places)
+
+    def meant(text: str) -> str:
+        try:
+            return text if index.spells(text) else form.plain(text)
+        except ValueError:
+            return text
+
+    return list(map(meant, values))
 
 
 def parse_dates(
@@ -268,10 +284,8 @@ class WrongValue(DataError):
         self, column: str, row: int, expected: str, got: str, remedy: str | None = None
     ) -> None:
         remedy = remedy or _REMEDY
-        super().__init__(
-            f"column {column!r}, row {row + 1} of the data: expected {expected}; got {got}. "
-            f"{remedy}"
-        )
+        self.place = f"column {column!r}, row {row + 1} of the data: expected {expected}; got {got}"
+        super().__init__(f"{self.place}. {remedy}")
         self.arguments = column, row, expected, got, remedy
 
     def below(self, rows: int) -> WrongValue:
@@ -282,6 +296,13 @@ class WrongValue(DataError):
         """The same error in another row."""
         column, _, expected, got, remedy = self.arguments
         return WrongValue(column, row, expected, got, remedy)
+
+
+def in_one(errors: Sequence[DataError]) -> DataError:
+    """The first of errors about several columns, with the places of the others."""
+    first, *others = errors
+    places = "; ".join(e.place if isinstance(e, WrongValue) else str(e) for e in others)
+    return DataError(f"{first} Besides: {places.rstrip('.')}.") if others else first
 
 
 def plain_values(name: str, column: Any) -> Values:

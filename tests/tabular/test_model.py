@@ -501,6 +501,14 @@ class TestUndeclared:
         assert "3 in 'age'; each was cut to it." in str(found)
         with pytest.raises(DataError, match="row 1 of the data"):
             model.check(table.assign(age="old"))
+        odd = table.assign(ill=table["ill"].where(table.index != 3, None), entry=5)
+        odd["age"] = odd["age"].astype(object).where(odd.index != 7, "old")
+        message = (
+            "column 'age', row 8 of the data: expected .*Besides: column 'entry': expected dates; "
+            "got int64.*; column 'ill', row 4 of the data: expected the class .*; got an empty"
+        )
+        with pytest.raises(DataError, match=message):
+            model.check(odd)
 
     def test_what_means_the_same_is_not(self, table, model):
         same = table.assign(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import Distinct, Index
-from dpfast.tabular import ClassTarget, TableSchema
+from dpfast.tabular import ClassTarget, TableModel, TableSchema
 from dpfast.tabular.values import (
     Days,
     TruthIndex,
@@ -117,6 +117,18 @@ class TestNumbers:
     def test_dates_are_no_numbers(self):
         with pytest.raises(DataError, match="expected numbers; got dates"):
             parse_numbers("x", np.array(["2024-01-01"], dtype="datetime64[D]"), ())
+
+
+@pytest.mark.parametrize("values", [["-9", "-9.0"], [-9, -9], [-9.0, -9.0], [-9.0, None]])
+@pytest.mark.parametrize(
+    "entry", [{"categories": [1, 2]}, {"boolean": [0, 1]}, {"boolean": [False, True]}]
+)
+def test_a_number_that_stands_for_none_is_one_in_every_type(entry, values):
+    entry = {**entry, "missing": "indicator", "missing_values": [-9]}
+    model = TableModel({"x": entry, "y": ["no", "yes"], "target": "y"})
+    table = {"x": pd.Series(values), "y": ["no", "yes"]}
+    assert not model.check(table)
+    assert model._schema().transform(table)[:, -1].tolist() == [1.0, 1.0]
 
 
 class TestDates:
