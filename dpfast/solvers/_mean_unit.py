@@ -3,8 +3,8 @@
 Slopes are as long as the highest target is beside the unit that targets are in.  A mean that was
 learned, by Laplace counts and a sum as whitened descent does (`dpfast/solvers/_log_link.py`), is
 the best unit: a few times as much is all that most targets reach, the others are cut, and where
-noise hides what else there is to learn, a ridge draws the fit to that mean.  Where targets spread by
-a part of their mean alone, noise that the ridge leaves is more than they do: there weights that
+noise hides what else there is to learn, a ridge draws the fit to that mean.  Where targets spread
+by a part of their mean alone, noise that the ridge leaves is more than they do: there weights that
 noise explains go, too.
 """
 
@@ -22,8 +22,9 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers._log_link import COUNTS, MEAN, MeanAsked, Spread, learn_spread, octaves_told
 from dpfast.solvers._shares import left_of_pure, pure_releases
 
-# Of the budget, for the counts and for the sum.
-_SHARE = 0.1
+# Of the budget, for the counts and for the sum: at least, at most, and in between so much over the
+# number of rows, times ε.
+_SHARE, _MOST_SHARE, _ROWS = 0.1, 0.35, 30.0
 # Where targets are cut, in means: for few rows, and by the root of how many more there are behind
 # one weight, times ε.
 _CUT, _FEW = 5.0, 1000.0
@@ -80,7 +81,8 @@ def planned(
     family = Loss("poisson") if shape.loss.name == "negative-binomial" else shape.loss
     loss = replace(family, width=min(width, shape.loss.width or width), lowest=0.0)
     release = pure_releases(epsilon, relation)
-    counts = release(_SHARE, TargetCounts(shape, octaves_told(shape.loss), "l1"), COUNTS)
-    mean = release(_SHARE, TargetSum(shape, "l1"), MEAN)
+    share = min(_MOST_SHARE, max(_SHARE, _ROWS / rows))
+    counts = release(share, TargetCounts(shape, octaves_told(shape.loss), "l1"), COUNTS)
+    mean = release(share, TargetSum(shape, "l1"), MEAN)
     left = left_of_pure(budget, counts.events(), mean.events())
     return MeanUnit(MeanAsked(counts, mean, None, rows), loss), replace(shape, loss=loss), left
