@@ -45,8 +45,9 @@ _APART = 0.3
 _MODE, _MODE_SEEN = 0.01, 0.05
 # How far the mean of an octave may be from the usual, in units of its width.
 _UNEVEN = 0.2
-# Between 0, where errors count in units of the mean that is true, and 1, where they count alike.
-_RATIO = 0.8
+# How means that are likely are averaged: 1 is plainly, less counts ratios more; from this to 1 as
+# the noise of the mean of cut targets falls from a tenth of the cut to a thousandth.
+_RATIOS = 0.7
 # Laws that are less likely than the likeliest by this factor are left out.
 _UNLIKELY = 1e-4
 
@@ -145,9 +146,9 @@ class TargetLaw:
     def told(self, top: float, found: float, noise: float) -> tuple[float, float]:
         """Mean of the targets, and its deviation, if that of targets cut at `top` is `found`.
 
-        The noise of that has the deviation `noise`.  Of the means that are likely it is the one
-        that is least wrong in ratios: one too high by a factor loses more than one too low by it,
-        and where all is noise they differ by orders of magnitude.
+        The noise of that has the deviation `noise`.  Where much is noise, the means that are
+        likely differ by orders of magnitude, and one is wanted that is not too wrong in ratios;
+        where little is, only rare targets hide, of which a few ratios explain little.
         """
         means, cuts, mean_variances, variances, covariances = self._moments(np.array([top]))
         spread, off = variances[:, 0] + noise**2, found - cuts[:, 0]
@@ -167,7 +168,8 @@ class TargetLaw:
             """Of the mean to this power, lognormal by each law."""
             return float(likely @ (means**power * (1.0 + uneven) ** (0.5 * power * (power - 1.0))))
 
-        mean = expected(_RATIO) / expected(_RATIO - 1.0)
+        power = float(np.interp(math.log10(top / noise), [1.0, 3.0], [_RATIOS, 1.0]))
+        mean = expected(power) / expected(power - 1.0)
         off = np.log(means / mean)
         return mean, mean * math.sqrt(float(likely @ (off**2 + np.log1p(uneven))))
 

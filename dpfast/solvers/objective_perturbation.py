@@ -188,9 +188,11 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """
     access, target_range = plan.settings.access, plan.settings.target_range
     if plan.settings.mean_unit is not None:
-        mean, lower = plan.settings.mean_unit.learned(plan.shape, curator)
-        w = curator.release(access, mean)
-        w[-1] += math.log(mean / lower) / plan.shape.intercept
+        spread, lower = plan.settings.mean_unit.learned(plan.shape, curator)
+        w = curator.release(access, spread.mean)
+        stddev = standard_deviation(access.noise, plan.shape.dim, access.scale)
+        w = _mean_unit.drawn_to_mean(w, spread, access.shape, stddev)
+        w[-1] += math.log(spread.mean / lower) / plan.shape.intercept
         return Outcome(w)
     if target_range is None:
         return Outcome(curator.release(access))
