@@ -168,12 +168,17 @@ def check_labels(name: str, values: NDArray[Any]) -> None:
             f"{name} must hold {_LABELS}; got numbers with fractions. Unknown label type: "
             "continuous. Regressors, such as dpfast.HuberRegressor, take such targets."
         )
-    if values.dtype.kind == "f" and np.any(np.abs(values) >= 2.0**53):
+    if may_be_rounded(values):
         # One float makes a whole list floats, and two labels of others one.
         raise ValueError(
             f"{name} must hold labels beyond 2**53 as integers; got floating-point numbers, which "
             "round them. Convert them with .astype('int64'), or to text."
         )
+
+
+def may_be_rounded(values: NDArray[Any]) -> bool:
+    """Whether an array holds floats that may have been integers, and others."""
+    return values.dtype.kind == "f" and bool(np.any(np.abs(values) >= np.float64(2**53)))
 
 
 def check_alike(name: str, values: NDArray[Any], classes: NDArray[Any]) -> None:

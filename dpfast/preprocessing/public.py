@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpfast._arrays import refuse_masked, validated
+from dpfast._arrays import may_be_rounded, refuse_masked, validated
 from dpfast._validation import check_choice, check_real, warn
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import UndeclaredValueWarning
@@ -151,8 +151,8 @@ def _frame_column(column: Any) -> NDArray[Any] | Distinct:
         found = found.tolist()
     else:
         values: NDArray[Any] = column.to_numpy()
-        if values.dtype.kind == "f" and np.any(abs(values) >= 2.0**53):
-            # Perhaps of integers, as which a missing one is no reason to round the others.
+        if may_be_rounded(values):
+            # A missing integer is no reason to round the others.
             return np.asarray(column.to_numpy(dtype=object, na_value=math.nan))
         return values.astype(object) if values.dtype.kind in "mM" else values
     # The last is meant where there is no value, whose place is -1.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._arrays import refuse_masked
+from dpfast._arrays import may_be_rounded, refuse_masked
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import (
     NUMBER,
@@ -261,8 +261,8 @@ def plain_values(name: str, column: Any) -> Values:
     """
     refuse_masked(f"column {name!r}", column)
     array = column.to_numpy() if hasattr(column, "to_numpy") else _array_of(column)
-    if array.dtype.kind == "f" and hasattr(column, "to_list") and np.any(abs(array) >= 2.0**53):
-        # Perhaps of integers, as which a missing one among them is no reason to round the others.
+    if hasattr(column, "to_list") and may_be_rounded(array):
+        # A missing integer is no reason to round the others.
         return _plain_objects(name, column.to_list())
     if array.ndim != 1:
         raise DataError(
