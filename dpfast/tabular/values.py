@@ -23,6 +23,7 @@ from dpfast.preprocessing.matching import (
     REMEMBERED,
     Distinct,
     Index,
+    alone,
     folded,
     is_null,
     is_null_type,
@@ -281,11 +282,9 @@ def plain_values(name: str, column: Any) -> Values:
 
 def _array_of(column: Any) -> NDArray[Any]:
     """A column as an array; each entry of a list stays what it is, whatever the others are."""
-    if not isinstance(column, list | tuple):
-        return np.asarray(column)
-    if set(map(type, column)) == {np.datetime64}:
+    if isinstance(column, list | tuple) and set(map(type, column)) == {np.datetime64}:
         return np.array(column, dtype="datetime64[s]")
-    return np.fromiter(column, dtype=object, count=len(column))
+    return alone(column)
 
 
 def arrow_values(name: str, column: Any) -> Values:
@@ -310,10 +309,11 @@ def arrow_values(name: str, column: Any) -> Values:
         return np.asarray(column.cast(pyarrow.timestamp("s"), safe=False).to_numpy(False))
     if types.is_decimal(kind):
         column, kind = column.cast(pyarrow.float64()), pyarrow.float64()
-    if types.is_integer(kind) and column.null_count:
-        return _plain_objects(name, column.to_pylist())
     if types.is_floating(kind) or types.is_integer(kind):
-        return np.asarray(column.to_numpy(zero_copy_only=False))
+        found = np.asarray(column.to_numpy(zero_copy_only=False))
+        if types.is_integer(kind) and may_be_rounded(found):
+            return _plain_objects(name, column.to_pylist())
+        return found
     if types.is_boolean(kind) and not column.null_count:
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if (
