@@ -168,16 +168,15 @@ def check_labels(name: str, values: NDArray[Any]) -> None:
             f"{name} must hold {_LABELS}; got numbers with fractions. Unknown label type: "
             "continuous. Regressors, such as dpfast.HuberRegressor, take such targets."
         )
-    if values.dtype.kind == "f" and np.any(np.abs(values) >= 2.0**53):
-        # One float makes a whole list floats, and two labels of others one.
-        raise ValueError(
-            f"{name} must hold labels beyond 2**53 as integers; got floating-point numbers, which "
-            "round them. Convert them with .astype('int64'), or to text."
-        )
+
+
+def may_be_rounded(values: NDArray[Any]) -> bool:
+    """Whether an array holds floats that may have been integers, and others."""
+    return values.dtype.kind == "f" and bool(np.any(np.abs(values) >= np.float64(2**53)))
 
 
 def check_alike(name: str, values: NDArray[Any], classes: NDArray[Any]) -> None:
-    """Refuse texts where the declared classes are none, and the reverse: 1 is not "1".
+    """Refuse texts where the declared classes are none, and the reverse; and what was rounded.
 
     Raises
     ------
@@ -197,6 +196,12 @@ def check_alike(name: str, values: NDArray[Any], classes: NDArray[Any]) -> None:
         raise ValueError(
             f"{name} must hold labels such as the classes, which are {words[declared]}; got "
             f"{words[found]}. Convert one to the other.{wrapped * declared * (len(classes) < 20)}"
+        )
+    if classes.dtype.kind != "f" and may_be_rounded(values):
+        # One float makes a whole list floats, and two labels of others one.
+        raise ValueError(
+            f"{name} must hold labels beyond 2**53 as integers; got floating-point numbers, which "
+            "round them. Convert them with .astype('int64'), or to text."
         )
 
 

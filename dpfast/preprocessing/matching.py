@@ -165,3 +165,23 @@ def is_null(entry: Any) -> bool:
 def is_null_type(kind: type) -> bool:
     """None, and pandas' NA and NaT, which need not be imported to be known."""
     return kind is type(None) or kind.__name__ in ("NAType", "NaTType")
+
+
+def alone(entries: Any) -> NDArray[Any]:
+    """Entries as they are where their types differ: in one array they would become one type.
+
+    Which one that is, and what the others are then, a single entry decides.
+    """
+    if not isinstance(entries, list | tuple):
+        return np.asarray(entries)
+    if len(set(map(type, entries))) == 1:
+        made = np.array(entries)
+        # Some integers would be rounded, as all times are to one unit; texts may end in zeros.
+        if made.dtype.kind not in "UMf" or isinstance(entries[0], float | np.floating):
+            return made
+    return objects(entries)
+
+
+def objects(entries: Sequence[Any]) -> NDArray[Any]:
+    """Entries as they are, in one array."""
+    return np.fromiter(entries, dtype=object, count=len(entries))

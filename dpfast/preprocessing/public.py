@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpfast._arrays import refuse_masked, validated
+from dpfast._arrays import may_be_rounded, refuse_masked, validated
 from dpfast._validation import check_choice, check_real, warn
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import UndeclaredValueWarning
 from dpfast.preprocessing._columns import by_column, column_bounds, interval
-from dpfast.preprocessing.matching import Distinct, Index, is_null, meanings
+from dpfast.preprocessing.matching import Distinct, Index, alone, is_null, meanings, objects
 from dpfast.queries.columns import scale_to_range
 
 
@@ -55,7 +55,7 @@ def one_hot(
            [0., 1., 0.],
            [0., 0., 1.]])
     """
-    codes = _positions(_alone(column), categories)
+    codes = _positions(alone(column), categories)
     k = len(categories)
     # The last row is that of all other values.
     table = np.zeros((k + 1, k + other))
@@ -91,25 +91,6 @@ def _refuse_kind(dtype: Any) -> None:
     """Refuse complex numbers and bytes: a single one makes such of all numbers and texts."""
     if getattr(dtype, "kind", "") in tuple("cSV"):
         raise ValueError(f"Complex data not supported, nor bytes; got {dtype}. Convert the column.")
-
-
-def _alone(entries: Any) -> NDArray[Any]:
-    """Entries as they are where their types differ: in one array they would become one type.
-
-    Which one that is, and what the others are then, a single entry decides.
-    """
-    if not isinstance(entries, list | tuple):
-        return np.asarray(entries)
-    if len(set(map(type, entries))) == 1:
-        made = np.array(entries)
-        # Some integers would be rounded, as all times are to one unit; texts may end in zeros.
-        if made.dtype.kind not in "UMf" or isinstance(entries[0], float | np.floating):
-            return made
-    return _objects(entries)
-
-
-def _objects(entries: Sequence[Any]) -> NDArray[Any]:
-    return np.fromiter(entries, dtype=object, count=len(entries))
 
 
 def _numbers(values: NDArray[Any]) -> NDArray[np.float64]:
@@ -155,12 +136,12 @@ def _frame_column(column: Any) -> NDArray[Any] | Distinct:
         values: NDArray[Any] = column.to_numpy()
         if values.dtype == object:
             values = np.where(column.isna(), np.nan, values)  # pandas' NA is no number
-        if values.dtype.kind == "f" and np.any(abs(values) >= 2.0**53):
-            # Perhaps of integers, as which a missing one is no reason to round the others.
+        if may_be_rounded(values):
+            # A missing integer is no reason to round the others.
             return np.asarray(column.to_numpy(dtype=object, na_value=math.nan))
         return values.astype(object) if values.dtype.kind in "mM" else values
     # The last is meant where there is no value, whose place is -1.
-    return Distinct([*_texts(_objects(found)), "nan"], places)
+    return Distinct([*_texts(objects(found)), "nan"], places)
 
 
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -456,7 +437,7 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         if hasattr(X, "get_columns"):  # of polars
             validate_data(self, X, skip_check_array=True, reset=reset)
             return [
-                _alone(column.to_list()) if column.null_count() else column.to_numpy()
+                alone(column.to_list()) if column.null_count() else column.to_numpy()
                 for column in (() if reset else X.get_columns())
             ]
         if isinstance(X, list | tuple):
@@ -464,7 +445,7 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         _refuse_kind(getattr(X, "dtype", None))
         listed = isinstance(X, np.ndarray) and X.dtype == object
         X = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=reset)
-        return [_alone(column.tolist()) for column in X.T] if listed else list(X.T)
+        return [alone(column.tolist()) for column in X.T] if listed else list(X.T)
 
     def _written(self, codes: list[NDArray[np.intp]]) -> Any:
         """The encoded columns of the positions of all columns' values."""

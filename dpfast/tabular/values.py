@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._arrays import refuse_masked
+from dpfast._arrays import may_be_rounded, refuse_masked
 from dpfast._csv_form import CsvForm
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import (
@@ -24,6 +24,7 @@ from dpfast.preprocessing.matching import (
     REMEMBERED,
     Distinct,
     Index,
+    alone,
     folded,
     is_null,
     is_null_type,
@@ -316,8 +317,8 @@ def plain_values(name: str, column: Any) -> Values:
     """
     refuse_masked(f"column {name!r}", column)
     array = column.to_numpy() if hasattr(column, "to_numpy") else _array_of(column)
-    if array.dtype.kind == "f" and hasattr(column, "to_list") and np.any(abs(array) >= 2.0**53):
-        # Perhaps of integers, as which a missing one among them is no reason to round the others.
+    if hasattr(column, "to_list") and may_be_rounded(array):
+        # A missing integer is no reason to round the others.
         return _plain_objects(name, column.to_list())
     if array.ndim != 1:
         raise DataError(
@@ -336,11 +337,9 @@ def plain_values(name: str, column: Any) -> Values:
 
 def _array_of(column: Any) -> NDArray[Any]:
     """A column as an array; each entry of a list stays what it is, whatever the others are."""
-    if not isinstance(column, list | tuple):
-        return np.asarray(column)
-    if set(map(type, column)) == {np.datetime64}:
+    if isinstance(column, list | tuple) and set(map(type, column)) == {np.datetime64}:
         return np.array(column, dtype="datetime64[s]")
-    return np.fromiter(column, dtype=object, count=len(column))
+    return alone(column)
 
 
 def arrow_values(name: str, column: Any) -> Values:
@@ -365,10 +364,11 @@ def arrow_values(name: str, column: Any) -> Values:
         return np.asarray(column.cast(pyarrow.timestamp("s"), safe=False).to_numpy(False))
     if types.is_decimal(kind):
         column, kind = column.cast(pyarrow.float64()), pyarrow.float64()
-    if types.is_integer(kind) and column.null_count:
-        return _plain_objects(name, column.to_pylist())
     if types.is_floating(kind) or types.is_integer(kind):
-        return np.asarray(column.to_numpy(zero_copy_only=False))
+        found = np.asarray(column.to_numpy(zero_copy_only=False))
+        if types.is_integer(kind) and may_be_rounded(found):
+            return _plain_objects(name, column.to_pylist())
+        return found
     if types.is_boolean(kind) and not column.null_count:
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if (

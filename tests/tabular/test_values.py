@@ -183,6 +183,7 @@ class TestContainers:
             (pd.Series([True, None], dtype="boolean"), ["True", ""]),
             (pd.Series(["a", "b", "a"], dtype="category"), ["a", "b", "a"]),
             (pd.Series([1.5, np.nan]), [1.5, np.nan]),
+            (pd.Series([2.5, np.nan], dtype="float16"), [2.5, np.nan]),
             (pl.Series(["a", None]), ["a", ""]),
             (pl.Series([1, None]), [1.0, np.nan]),
             (pl.Series([True, None]), ["True", ""]),
