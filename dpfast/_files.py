@@ -617,7 +617,10 @@ def _csv_rows(
     name = _reread(path)
     with open(path, "rb") as raw:
         size = os.fstat(raw.fileno()).st_size
-        plain = gzip.GzipFile(fileobj=raw, mode="rb") if ends_in(name, (".gz",)) else raw
+        packed = ends_in(name, (".gz",))
+        if not packed:
+            _refuse_binary(name, raw)
+        plain = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw
         encoding = "utf-8-sig" if form.utf8 else form.encoding
         stream = io.TextIOWrapper(cast(BinaryIO, plain), encoding=encoding, newline="")
         reader = csv.reader(stream, delimiter=form.separator, strict=True, skipinitialspace=True)
@@ -628,10 +631,35 @@ def _csv_rows(
         except UnicodeError as error:
             raise DataError(
                 f"{name} is not {form.encoding.upper()} text. Save it as 'CSV UTF-8', or declare "
-                '"encoding" in the bounds, or give --encoding: cp1252 is that of Windows.'
+                '"encoding" in the bounds, or give --encoding: cp1252 is that of Windows, utf-16 '
+                "that of its 'Unicode text'."
             ) from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{name} is not a complete gzip file.") from error
+
+
+# How files that are no text begin, which no name of a column does.
+_BINARY = {
+    b"PK\x03\x04": "an Excel workbook or another zip archive",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"PAR1\x15": "a Parquet file, whose name should end in .parquet",
+    b"ARROW1\x00": "an Arrow file",
+    b"\x1f\x8b": "a gzip file, whose name should end in .gz",
+    b"BZh91AY&": "a bzip2 file",
+    b"\x28\xb5\x2f\xfd": "a zstd file",
+}
+
+
+def _refuse_binary(name: str, file: BinaryIO) -> None:
+    """Refuse an open file that begins as no text does."""
+    start = file.read(8)
+    file.seek(0)
+    for sign, kind in _BINARY.items():
+        if start.startswith(sign):
+            raise DataError(
+                f"{name} must be a CSV or Parquet file; it is {kind}. Save it as one, or pass a "
+                "data frame to dpfast.TableModel."
+            )
 
 
 def _check_header(

@@ -240,7 +240,7 @@ class Curator:
                 expected = "there are no more" if due is None else f"the next is {due.where!r}"
                 raise ValueError(
                     f"access must be the next one that was planned, and {expected}; got "
-                    f"{access.where!r}. Nothing was spent."
+                    f"{access.where!r}. Nothing was spent on it."
                 )
 
     def _pay(self, *accesses: Access[Any]) -> None:

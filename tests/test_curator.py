@@ -111,7 +111,7 @@ def test_what_was_not_planned_is_refused_before_it_is_paid_for(
 
     ledger = Watched(BUDGET)
     curator = Curator(problem, ledger, SecureGenerator(0), settled.accesses)
-    with pytest.raises(ValueError, match=rf"{message}. Nothing was spent\."):
+    with pytest.raises(ValueError, match=rf"{message}. Nothing was spent on it\."):
         run(settled, curator)
     assert curator.made == len(asked) == len(ledger.events) == made
 

@@ -7,10 +7,12 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import sklearn.linear_model
 
 import dpfast
-from dpfast import TableModel, cli
+from dpfast import LogisticRegression, TableModel, cli
 from dpfast.solvers import SOLVERS
 from dpfast.tabular import FAMILIES, TableSchema, schema
 
@@ -151,3 +153,17 @@ def test_suspicions_in_the_table_follow_from_the_formula():
             assert float(shown) == pytest.approx(
                 100 * prior * e / (1 - prior + prior * e), abs=0.06
             )
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scores_elsewhere_are_those_of_the_page_of_questions(classes):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (2000, 2))
+    y = np.digitize(X[:, 0], np.linspace(-1.0, 1.0, classes + 1)[1:-1])
+    model = LogisticRegression(data_norm=0.8, classes=range(classes), random_state=0).fit(X, y)
+    names = {"sklearn": sklearn, "model": model}
+    exec(re.findall(r"```python\n(scorer.*?)```", page("faq.md"), flags=re.S)[0], names)
+    short = X * np.minimum(1.0, 0.8 / np.linalg.norm(X, axis=1, keepdims=True))
+    r = model.least_probability_
+    found = (names["scorer"].predict_proba(short) + r) / (1.0 + classes * r)
+    np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-12)

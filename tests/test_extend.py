@@ -1,5 +1,6 @@
 """docs/guide/extend.md is true: its query, mechanism and solver are added, and a loss in Python."""
 
+import dataclasses
 import re
 import sys
 from pathlib import Path
@@ -158,3 +159,12 @@ def test_a_loss_in_c_has_what_the_page_says():
         assert re.search(rf"\b{name.replace('-', '_')}\b", listed)
         assert name.replace("-", "_") in vars(dense)
         assert np.isfinite(ProblemShape(10, 2, 1.0, name).loss(np.zeros(1), np.ones(1))[0]).all()
+
+
+def test_a_plan_names_its_own_solver(descent, monkeypatch):
+    # A copy with steps of its own, and the plan of the first: the first would be run.
+    copied = dataclasses.replace(SOLVERS["descent"], name="mine", run=None)
+    monkeypatch.setitem(SOLVERS, "mine", copied)
+    problem = Problem(np.ones((50, 1)), np.ones(50), "logistic", data_norm=NORM)
+    with pytest.raises(ValueError, match="say solver='mine'; those of 'mine' say 'descent'"):
+        plan(problem, "mine", Budget(1.0, 1e-6))

@@ -172,6 +172,24 @@ class TestReadCsv:
         with pytest.raises(DataError, match='contain semicolons in double quotes: "a; b"'):
             list(table_chunks(write("a;b\n1;2;3\n"), ["a"], form=CsvForm(";")))
 
+    def test_names_that_look_like_signs_of_binary_files(self, write):
+        assert rows(write("PAR1,BZh\n1,2\n"), "PAR1", "BZh") == {"PAR1": ["1"], "BZh": ["2"]}
+
+    @pytest.mark.parametrize(
+        ("content", "kind"),
+        [
+            (b"PK\x03\x04\x14\x00", "an Excel workbook or another zip archive"),
+            (b"\xd0\xcf\x11\xe0\xa1", "an old Excel workbook"),
+            (b"PAR1\x15", r"a Parquet file, whose name should end in \.parquet"),
+            (gzip.compress(b"a\n1\n"), r"a gzip file, whose name should end in \.gz"),
+        ],
+    )
+    @pytest.mark.parametrize("arrow", [False, True])
+    def test_what_is_no_text(self, write, content, kind, arrow):
+        for form in (USUAL_FORM, CsvForm(encoding="latin-1")):
+            with pytest.raises(DataError, match=f"must be a CSV or Parquet file; it is {kind}"):
+                list(table_chunks(write(content), ["a"], arrow=arrow, form=form))
+
     def test_unclosed_quote(self, write):
         with pytest.raises(DataError, match="line 3: "):
             read_csv(write('a,b\n1,2\n"3,4\n'), ["a"])

@@ -191,7 +191,15 @@ def from_csv(
     """A :class:`Source` of a CSV file with header, by PyArrow (``pip install 'dpfast[parquet]'``).
 
     The file is read once to count the rows, whose number is public.  It is parsed anew in every
-    pass, which is slow: for more than a few passes, convert it to Parquet.
+    pass, which is slow: for more than a few passes, convert it to Parquet.  Fields are separated by
+    commas, the text is UTF-8.  A file of another form is a data set of Arrow, for
+    :func:`from_dataset`::
+
+        form = pyarrow.dataset.CsvFileFormat(
+            pyarrow.csv.ParseOptions(delimiter=";"),
+            convert_options=pyarrow.csv.ConvertOptions(decimal_point=","),
+        )
+        from_dataset(pyarrow.dataset.dataset(path, format=form), target="y")
 
     Parameters
     ----------

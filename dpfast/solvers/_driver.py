@@ -328,6 +328,12 @@ def plan(
             f"budget and options must leave the plan's numbers within the range of float64 for "
             f"{chosen.name}; got {budget!r}. Give a larger budget, or less extreme options."
         ) from error
+    # Its run is found by the name in the plan: another solver's would be private, but not meant.
+    if SOLVERS.get(result.solver) is not chosen:
+        raise ValueError(
+            f"solver must have plans that say solver={chosen.name!r}; those of {chosen.name!r} say "
+            f"{result.solver!r}, the name by which dpfast.solvers.SOLVERS has what is run."
+        )
     # A trial on an empty ledger: a plan never exceeds its own budget.
     Ledger(budget, accountant, result.adaptive).check(*result.events, alone=True)
     return result
