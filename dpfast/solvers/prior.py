@@ -39,7 +39,7 @@ _TRIED, _CHANCE, _CHANCE_ALONG = 8, 5.0, 12.0
 # Share of the budget, in units of mu², of the release along the prior's weights: the square of the
 # first over rows a weight, and at most the second.  Its clip norm, of which little but the side of
 # rows is left; and more deviations than this say that the prior's weights are too long.
-_FOR_TEST, _MOST_FOR_TEST, _TEST_CLIP, _LONG = 1.25, 0.25, 0.1, 2.5
+_FOR_TEST, _MOST_FOR_TEST, _TEST_CLIP, _LONG = 1.5, 0.2, 0.1, 2.25
 # With so many rows behind a weight, times µ, a prior is tried if it knows at least these shares of
 # what prior and gradients would, on average and in the direction in which it knows least.
 _AMPLE, _WORTH, _WORTH_LEAST = 30.0, 0.2, 0.01
