@@ -1,7 +1,7 @@
 """Fits that begin with known coefficients, such as an earlier fit's: see :func:`run_refit`.
 
 Privacy: Gaussian releases, whose noise is fixed beforehand; the rest is post-processing.
-docs/guide/priors.md has what it brings, and where it does not.
+docs/priors.md has what it brings, and where it does not.
 """
 
 from __future__ import annotations
@@ -111,11 +111,11 @@ def plan_refit(
     If it is, the others tell where the minimum is, beside it; if not, the descent is without it.
     """
     check_shape(shape, budget, neighboring_relation, accountant)
-    test, left = None, budget
-    if shape.loss.multiclass:
-        mu = budget_mu(budget, accountant)
-        u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-        share = min(_MOST_FOR_TEST, (_FOR_TEST / u) ** 2)
+    test, left, mu = None, budget, budget_mu(budget, accountant)
+    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
+    share = min(_MOST_FOR_TEST, (_FOR_TEST / u) ** 2)
+    tested = shape.loss.multiclass and u < _AMPLE  # the gradients tell where rows are many
+    if tested:
         left = Budget(mu=mu * math.sqrt(1.0 - share))
     descent = dp_whitened_gd.plan(
         shape,
@@ -125,7 +125,7 @@ def plan_refit(
         consistent=shape.loss.multiclass,
     )
     accesses = list(descent.accesses)
-    if shape.loss.multiclass:
+    if tested:
         along = CoordinateGradient(shape, _TEST_CLIP, descent.settings.limit, True, 1)
         test = releases(mu, neighboring_relation)(share, along, "gradient along the prior")
         first = [mechanism for mechanism, _ in accesses].index(descent.settings.gradient)

@@ -14,7 +14,7 @@ The first, with the least noise, tells whether the labels agree with the public 
 next are of the gradient along these and the constant alone.
 
 Privacy: Gaussian releases, whose noise is fixed beforehand; the rest is post-processing.
-docs/guide/priors.md has what it brings, and where it does not.
+docs/priors.md has what it brings, and where it does not.
 """
 
 from __future__ import annotations

@@ -130,6 +130,18 @@ def test_without_private_rows_to_speak_of_the_public_ones_decide():
     assert found - public < 0.3 * (constant - public)
 
 
+def test_few_rows_tell_coefficients_from_those_of_the_other_sign():
+    X, y = table(2000)
+    problem = Problem(X, 2.0 * y - 1.0, "logistic", data_norm=3.0)
+    right = np.append(WEIGHTS, -0.5 / problem.shape.intercept)
+    budget = Budget(mu=5.0 * problem.shape.dim / len(y))  # 2.5 rows behind a weight, times mu
+    for w, left in ((right, 0), (-right, 6)):
+        plan = plan_refit(problem.shape, Coefficients(w, 0.02 * np.eye(6), 0.0), budget)
+        fits = [carry_out(plan, problem, SecureGenerator(k), Ledger(budget)) for k in range(6)]
+        # Neither was left before.
+        assert sum(np.isinf(fit.history["wider"]) for fit in fits) == left
+
+
 def test_few_rows_tell_labels_that_agree_from_labels_that_are_turned():
     X, y = table(2000)
     problem = Problem(X, 2.0 * y - 1.0, "logistic", data_norm=3.0)
