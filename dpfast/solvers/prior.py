@@ -1,7 +1,7 @@
 """Fits that begin with known coefficients, such as an earlier fit's: see :func:`run_refit`.
 
 Privacy: Gaussian releases, whose noise is fixed beforehand; the rest is post-processing.
-docs/guide/priors.md has what it brings, and where it does not.
+docs/priors.md has what it brings, and where it does not.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ import numpy as np
 from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.losses import Loss
+from dpfast.mechanisms import Gaussian
 from dpfast.privacy import Budget, affordable
-from dpfast.queries import bounded
+from dpfast.privacy.calibration import budget_mu
+from dpfast.queries import CoordinateGradient, bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, entry_bound, learn
 from dpfast.solvers._normal_rows import mean_bends
+from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings
 from dpfast.solvers._whitened_rules import rows_per_weight
@@ -33,6 +36,10 @@ from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
 # these are wrong: if their mean is so many deviations longer than chance has it, or the square of
 # its part along the weights so many times.
 _TRIED, _CHANCE, _CHANCE_ALONG = 8, 5.0, 12.0
+# Share of the budget, in units of mu², of the release along the prior's weights: the square of the
+# first over rows a weight, and at most the second.  Its clip norm, of which little but the side of
+# rows is left; and more deviations than this say that the prior's weights are too long.
+_FOR_TEST, _MOST_FOR_TEST, _TEST_CLIP, _LONG = 1.5, 0.2, 0.1, 2.25
 # With so many rows behind a weight, times µ, a prior is tried if it knows at least these shares of
 # what prior and gradients would, on average and in the direction in which it knows least.
 _AMPLE, _WORTH, _WORTH_LEAST = 30.0, 0.2, 0.01
@@ -63,6 +70,7 @@ class RefitSettings:
     """What a fit follows that begins with known coefficients; its numbers are its parts'."""
 
     prior: Coefficients
+    test: Gaussian | None  # the release along the prior's weights
     descent: Settings  # a whitened descent, whose coordinates and gradients these are
     rows_per_weight: float
     prior_rows_per_weight: float
@@ -103,15 +111,28 @@ def plan_refit(
     If it is, the others tell where the minimum is, beside it; if not, the descent is without it.
     """
     check_shape(shape, budget, neighboring_relation, accountant)
+    test, left, mu = None, budget, budget_mu(budget, accountant)
+    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
+    share = min(_MOST_FOR_TEST, (_FOR_TEST / u) ** 2)
+    tested = shape.loss.multiclass and u < _AMPLE  # the gradients tell where rows are many
+    if tested:
+        left = Budget(mu=mu * math.sqrt(1.0 - share))
     descent = dp_whitened_gd.plan(
         shape,
-        budget,
+        left,
         neighboring_relation=neighboring_relation,
         accountant=accountant,
         consistent=shape.loss.multiclass,
     )
+    accesses = list(descent.accesses)
+    if tested:
+        along = CoordinateGradient(shape, _TEST_CLIP, descent.settings.limit, True, 1)
+        test = releases(mu, neighboring_relation)(share, along, "gradient along the prior")
+        first = [mechanism for mechanism, _ in accesses].index(descent.settings.gradient)
+        accesses.insert(first, (test, 1))
     settings = RefitSettings(
         prior=prior,
+        test=test,
         descent=descent.settings,
         rows_per_weight=descent.settings.rows_per_weight,
         prior_rows_per_weight=prior.rows_per_weight,
@@ -124,7 +145,7 @@ def plan_refit(
         budget=budget,
         neighboring_relation=neighboring_relation,
         settings=settings,
-        accesses=descent.accesses,
+        accesses=tuple(accesses),
     )
 
 
@@ -171,12 +192,13 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     bends = partial(mean_bends, ask.loss, free=coordinates.free)
     cut_bends = partial(bends, cut=descent.clip, consistent=descent.consistent)
     bent, gradient = cut_bends(belief.mean), None
-    if _is_tried(belief, ask, bent, settings):
+    wrong = settings.test is not None and _is_long(belief, settings.test, curator, transform)
+    if not wrong and _is_tried(belief, ask, bent, settings):
         gradient = _at_prior(belief, ask, bent, descent.iterations)
     if gradient is None:
         rest = replace(descent, iterations=descent.iterations - len(ask.norms))
         left = dp_whitened_gd.descended(rest, shape, curator, coordinates, place)
-        if not ask.norms:
+        if not ask.norms and not wrong:
             return _together(left, settings.prior)
         norms = np.append(ask.norms, left.history["gradient_norm"])
         return replace(left, history={"wider": np.array(math.inf), "gradient_norm": norms})
@@ -270,6 +292,19 @@ def _is_tried(belief: _Belief, ask: _Asking, bends: Matrix, settings: RefitSetti
     told = settings.iterations / ask.deviation**2 * np.linalg.eigvalsh(expected)
     worth = 1.0 / (1.0 + np.maximum(told, 0.0))
     return bool(worth.mean() >= _WORTH and worth.min() >= _WORTH_LEAST)
+
+
+def _is_long(belief: _Belief, mechanism: Gaussian, curator: Curator, transform: Matrix) -> bool:
+    """Whether labels agree with a prior's weights less than these, or shorter ones, explain."""
+    query = mechanism.query
+    assert isinstance(query, CoordinateGradient)
+    way = belief.mean / max(float(np.linalg.norm(belief.mean)), 1e-12)
+    at = curator.fix(query, transform @ way[:, None])
+    along = float(curator.release(mechanism, at, transform @ belief.mean)[0])
+    unit = query.shape.n_samples * query.shape.max_weight
+    # The cut rows' loss bends by at most a quarter of the cut.
+    spread = 0.25 * query.clip_norm * math.sqrt(float(way @ belief.covariance @ way))
+    return along / unit > _LONG * math.hypot(mechanism.stddev / unit, spread)
 
 
 def _at_prior(belief: _Belief, ask: _Asking, bends: Matrix, iterations: int) -> Vector | None:

@@ -10,16 +10,17 @@ wrong to an unknown extent.  A run
    each tells where the minimum is, in normal noise; so the beliefs' probabilities and what they
    expect follow by Bayes' law.
 
-The first are of the gradient along the public rows' weights and the constant alone: less noise.
+The first, with the least noise, tells whether the labels agree with the public rows' weights, the
+next are of the gradient along these and the constant alone.
 
 Privacy: Gaussian releases, whose noise is fixed beforehand; the rest is post-processing.
-docs/guide/priors.md has what it brings, and where it does not.
+docs/priors.md has what it brings, and where it does not.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -49,6 +50,9 @@ _STEPS, _LINES = ((12.0, 12), (5.0, 8), (0.0, 3)), 3
 # Share of the budget, in units of mu², of the line: the square of the first over rows a weight,
 # since that is how the noise in a number falls, and at most the second.
 _FOR_LINE, _MOST_LINE = 1.25, 0.9
+# Of the logistic loss, the share of that for the first, which is at weights of 0, of rows of which
+# nothing but the side is left: then the labels alone count.  And its clip norm, as for the line's.
+_FOR_TEST, _TEST_CLIP = 0.5, 0.1
 # Slopes are taken to be up to so many times their root mean square among the public rows, and at
 # least this share of the largest there are.
 _LARGE_SLOPE, _LEAST_SLOPE = 2.5, 0.02
@@ -58,11 +62,14 @@ _LINE_CLIP, _BIASED_LINE_CLIP, _BIASED_FEW = 0.3, 1.3, 5.0
 # Beliefs: shares of the public rows' weights, variances of the constant beyond what these rows
 # tell, and probabilities; and variances of all weights, in units of the mean square of these, or of
 # weights of length 1 if they are shorter, with theirs.
-_SHARES = ((1.0, 0.0, 0.7), (0.0, 0.0, 0.2), (0.0, 1.0, 0.1))
-_VARIANCES = ((0.0, 0.5), (0.05, 0.2), (0.25, 0.2), (1.0, 0.1))
+_SHARES = ((1.0, 0.0, 0.84), (1.0, 1.0, 0.06), (0.0, 0.0, 0.07), (0.0, 1.0, 0.03))
+_VARIANCES = ((0.0, 0.7), (0.05, 0.15), (0.25, 0.1), (1.0, 0.05))
 # What the private rows bend beyond the public ones: along every direction, by a part that their
 # number does not mend and one that it does.
 _BENT, _UNKNOWN_BENDS = 0.4, 5.0
+# Variance, over the number of public rows, of the share by which they mistake how the loss bends
+# along few directions, rows being cut without bias.
+_MISTAKEN = 2.0
 # Times that what is expected is found anew, with the bends on the way there.
 _GUESSES = 2
 # Precision of the intercept in white coordinates before any rows are seen; that of other weights is
@@ -87,7 +94,8 @@ class PublicSettings:
     """What a run follows."""
 
     prior: Known
-    line: Gaussian | None  # the release along the public rows' weights and the constant
+    test: Gaussian | None  # the release along the public rows' weights
+    line: Gaussian | None  # the releases along the public rows' weights and the constant
     gradient: Gaussian
     rows_per_weight: float
     public_rows: int
@@ -181,12 +189,16 @@ def plan_with_rows(
     limit = reach_limit(shape, min(1.0, clip_norm), 1.0)
     prior = replace(prior, transform=bounded(shape, prior.transform, limit))
     columns, consistent = 1 + (shape.intercept != 0.0), shape.loss.multiclass
-    line, for_line = None, 0.0
+    test, line, for_line, for_test = None, None, 0.0, 0.0
     if consistent or u < _BIASED_FEW:
         for_line = min(_MOST_LINE, (_FOR_LINE / u) ** 2)
         line_clip = (_LINE_CLIP if consistent else _BIASED_LINE_CLIP) * slope
         along = CoordinateGradient(shape, line_clip, limit, consistent, columns)
-        line = release(for_line / _LINES, along, _LINE)
+        if consistent:
+            for_test = _FOR_TEST * for_line
+            sides = CoordinateGradient(shape, _TEST_CLIP * slope, limit, consistent, 1)
+            test = release(for_test, sides, _LINE)
+        line = release((for_line - for_test) / _LINES, along, _LINE)
     query = CoordinateGradient(shape, clip_norm, limit, consistent)
     gradient = release((1.0 - for_line) / steps, query, _GRADIENT)
     return Plan(
@@ -196,6 +208,7 @@ def plan_with_rows(
         neighboring_relation=neighboring_relation,
         settings=PublicSettings(
             prior=prior,
+            test=test,
             line=line,
             gradient=gradient,
             rows_per_weight=u,
@@ -203,7 +216,11 @@ def plan_with_rows(
             iterations=steps,
             clip=clip,
         ),
-        accesses=(*([] if line is None else [(line, _LINES)]), (gradient, steps)),
+        accesses=(
+            *([] if test is None else [(test, 1)]),
+            *([] if line is None else [(line, _LINES)]),
+            (gradient, steps),
+        ),
     )
 
 
@@ -223,9 +240,11 @@ def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
     settings, shape, prior = plan.settings, plan.shape, plan.settings.prior
     unit = shape.n_samples * shape.max_weight
     model = _Model(shape, prior)
-    told: list[_Told] = []
-    point, share = model.expected(told, model.weights)
+    point, share = model.expected(model.weights)
+    if settings.test is not None:
+        point = np.zeros(shape.dim)
     for mechanism, times, along in (
+        (settings.test, 1, model.margins()),
         (settings.line, _LINES, model.line()),
         (settings.gradient, settings.iterations, np.eye(shape.dim)),
     ):
@@ -236,9 +255,9 @@ def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
         at = curator.fix(query, prior.transform @ along)
         for _ in range(times):
             mean = curator.release(mechanism, at, prior.transform @ point) / unit
-            told.append(_Told(point, mean, mechanism.stddev / unit, query.clip_norm, along))
+            model.hear(_Told(point, mean, mechanism.stddev / unit, query.clip_norm, along))
             norms.append(np.linalg.norm(mean))
-            point, share = model.expected(told, point)
+            point, share = model.expected(point)
     history: dict[str, Any] = {"public_share": share, "gradient_norm": np.array(norms)}
     return Outcome(prior.transform @ point, history)
 
@@ -253,6 +272,11 @@ class _Told:
     clip_norm: float
     directions: Matrix
 
+    @property
+    def few(self) -> bool:
+        """Whether it is along few directions."""
+        return len(self.directions.T) < len(self.directions)
+
 
 @dataclass(frozen=True, eq=False)
 class _Model:
@@ -260,6 +284,7 @@ class _Model:
 
     shape: ProblemShape
     prior: Known
+    told: list[_Told] = field(default_factory=list)  # along all directions
 
     @cached_property
     def rows(self) -> Matrix:
@@ -270,6 +295,10 @@ class _Model:
     def weights(self) -> Vector:
         """Of the public rows, in the coordinates."""
         return np.asarray(np.linalg.solve(self.prior.transform, self.prior.origin), np.float64)
+
+    def margins(self) -> Matrix:
+        """The direction of the public rows' weights and intercept."""
+        return self.weights[:, None] / max(float(np.linalg.norm(self.weights)), 1e-12)
 
     def line(self) -> Matrix:
         """The direction of the public rows' weights, and the constant if there is one."""
@@ -302,38 +331,52 @@ class _Model:
             found.append((share, center, root, math.log(one * other)))
         return tuple(found)
 
-    def expected(self, told: list[_Told], guess: Vector) -> tuple[Vector, float]:
+    @cached_property
+    def lines(self) -> list[tuple[Matrix, Vector, float]]:
+        """What was told along few directions, as each belief understands it."""
+        return [self._precision([], center) for _, center, _, _ in self.beliefs]
+
+    def hear(self, each: _Told) -> None:
+        """Keep what was told; along few directions, by how the loss bends on each belief's way."""
+        if not each.few:
+            self.told.append(each)
+            return
+        for k, (before, belief) in enumerate(zip(self.lines, self.beliefs, strict=True)):
+            more = self._precision([each], belief[1])
+            self.lines[k] = before[0] + more[0], before[1] + more[1], before[2] + more[2]
+
+    def expected(self, guess: Vector) -> tuple[Vector, float]:
         """Where the minimum is expected, and how probably the public rows' weights are right.
 
         How the loss bends on the way there, and how well that is known, depends on a guess: `guess`
         and then what this tells.
         """
         for _ in range(_GUESSES):
-            guess, share = self._expected(self._precision(told, guess))
+            guess, share = self._expected(self._precision(self.told, guess))
         return guess, share
 
     def _precision(self, told: list[_Told], guess: Vector) -> tuple[Matrix, Vector, float]:
-        """Of the minimum, by what was told; times where it is, and times its square."""
+        """Of the minimum, by what was told; times where it is; and -2 log evidence of 0."""
         dim = self.shape.dim
         precision, pull, square = np.zeros((dim, dim)), np.zeros(dim), 0.0
         for each in told:
             bends = self.bends(each, guess)
             value = bends @ each.point - each.gradient
-            variance = each.deviation**2
-            if len(bends) == dim or not self.shape.loss.multiclass:
-                # The bends are not known exactly: what is far away tells less.
-                way = bends @ (each.point - guess)
-                variance += float(way @ way) / len(way)
+            # The bends are not known exactly: what is far away tells less.
+            way = bends @ (each.point - guess)
+            known = each.few and self.shape.loss.multiclass
+            mistaken = _MISTAKEN / len(self.prior.y) if known else 1.0
+            variance = each.deviation**2 + mistaken * float(way @ way) / len(way)
             precision += bends.T @ bends / variance
             pull += bends.T @ value / variance
-            square += float(value @ value) / variance
+            square += float(value @ value) / variance + len(way) * math.log(variance)
         return precision, pull, square
 
     def _expected(self, known: tuple[Matrix, Vector, float]) -> tuple[Vector, float]:
         """The beliefs' centers and shares, weighed by Bayes' law."""
-        precision, pull, square = known
         evidence, centers = [], []
-        for _, center, root, probable in self.beliefs:
+        for (_, center, root, probable), line in zip(self.beliefs, self.lines, strict=True):
+            precision, pull, square = known[0] + line[0], known[1] + line[1], known[2] + line[2]
             away = root.T @ (pull - precision @ center)
             system = np.eye(len(pull)) + root.T @ precision @ root
             move = np.linalg.solve(system, away)
@@ -356,7 +399,7 @@ class _Model:
         if loss.multiclass:
             slopes = np.maximum(slopes, 1.0 - slopes)
         bends *= np.minimum(1.0, reach / np.maximum(slopes, 1e-100))
-        more = _BENT + _UNKNOWN_BENDS * self.shape.dim / len(y)
+        more = 0.0 if told.few else _BENT + _UNKNOWN_BENDS * self.shape.dim / len(y)
         even = more * float(np.mean(bends) * np.mean(rows**2))
         found: Matrix = (rows.T * bends) @ self.rows / len(y) + even * told.directions.T
         return found / (1.0 + more)
