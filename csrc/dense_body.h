@@ -95,16 +95,16 @@ DPFAST_INLINE void NAME(dot_many)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t str
 DPFAST_INLINE void NAME(dots)(const SCALAR *x, ptrdiff_t stride, const double *w, ptrdiff_t d,
                               ptrdiff_t m, int alike, ptrdiff_t bytes, double *DPFAST_RESTRICT z)
 {
-    const SCALAR *next = x + m * stride;
+    const ptrdiff_t next = m * stride * (ptrdiff_t)sizeof(SCALAR);
     const int many = d * (ptrdiff_t)sizeof(SCALAR) < 512 || d * (ptrdiff_t)sizeof(SCALAR) > 2048;
     double same[DPFAST_LANES];
     ptrdiff_t i = 0;
     for (; many && i + DPFAST_LANES <= m; i += DPFAST_LANES) {
-        NAME(fetch)(next, i * bytes, DPFAST_LANES * bytes);
+        NAME(fetch)(x, next + i * bytes, DPFAST_LANES * bytes);
         NAME(dot_many)(x + i * stride, stride, w, d, z + i);
     }
     for (; i < m; i++) {
-        NAME(fetch)(next, i * bytes, bytes);
+        NAME(fetch)(x, next + i * bytes, bytes);
         if (many && alike) {
             NAME(dot_many)(x + i * stride, 0, w, d, same);
             z[i] = same[0];
@@ -149,7 +149,7 @@ DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdi
                                           const double *DPFAST_RESTRICT s,
                                           double *DPFAST_RESTRICT gradient, ptrdiff_t bytes)
 {
-    const ptrdiff_t before = m * (stride * (ptrdiff_t)sizeof(SCALAR) - bytes);
+    const ptrdiff_t next = m * (2 * stride * (ptrdiff_t)sizeof(SCALAR) - bytes);
     ptrdiff_t i = 0, j;
     for (; i + 8 <= m; i += 8) {
         const SCALAR *rows[8];
@@ -159,7 +159,7 @@ DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdi
             rows[k] = x + (i + k) * stride;
             v[k] = vec_set(s[i + k]);
         }
-        NAME(fetch)(x + m * stride, before + i * bytes, 8 * bytes);
+        NAME(fetch)(x, next + i * bytes, 8 * bytes);
         /* Added to the gradient at last: the next rows wait for it. */
         for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
             vec g = vec_mul(LOAD(rows[0] + j), v[0]), h = vec_mul(LOAD(rows[4] + j), v[4]);
