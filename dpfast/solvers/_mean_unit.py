@@ -56,7 +56,7 @@ def drawn_to_mean(w: Vector, spread: Spread, shape: ProblemShape, stddev: float)
     differ by: otherwise it costs little, and weights that the ridge has shortened are few enough.
     """
     square = _SQUARE * shape.row_norm**2
-    curvature = shape.alpha + spread.level.weight * square / shape.dim
+    curvature = (shape.alpha or 0.0) + spread.level.weight * square / shape.dim
     variance = (stddev / (shape.n_samples * curvature)) ** 2
     explained = min(1.0, shape.dim * variance / max(float(w @ w), 1e-300))
     return w * (1.0 - explained * min(1.0, variance * square / (_COUNTS * spread.relative**2)))

@@ -4,6 +4,7 @@ import math
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from dpfast.privacy import ACCOUNTANTS
 from dpfast.privacy.auditing import audit_epsilon, audit_mu
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
+from dpfast.solvers._mean_unit import drawn_to_mean
 
 NAME = "objective-perturbation"
 SHAPE = ProblemShape(n_samples=1000, n_features=4, data_norm=1.0)
@@ -200,6 +202,37 @@ def test_pure_budgets_learn_the_mean_of_counts_and_costs(name):
     plain = replace(problem.shape, intercept=0.0)
     assert plan(plain, NAME, Budget(1.0)).settings.mean_unit is None
     assert plan(problem, NAME, Budget(1.0, 1e-6)).settings.mean_unit is None
+
+
+def test_noise_goes_where_costs_spread_by_a_part_of_their_mean():
+    """Weights that are noise cost several times what there is to explain."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (10_000, 6))
+    y = np.clip(rng.gamma(100.0, 0.01 * np.exp(0.1 * X[:, 0])), 0.02, 50.0)
+    problem = Problem(X, y, Loss("gamma", width=4.0), data_norm=2.5)
+    settled = plan(problem, NAME, Budget(0.1))
+    lengths = []
+    for seed in range(4):
+        w = carry_out(settled, problem, SecureGenerator(seed), Ledger(Budget(0.1))).w
+        lengths.append(np.linalg.norm(w[:-1]))
+    assert np.mean(lengths) < 0.2
+    # Of plain counts they stay, and few rows spend more on the mean.
+    spread = SimpleNamespace(relative=1.0, level=SimpleNamespace(weight=1.0))
+    plain, w = ProblemShape(20_000, 6, 2.5, Loss("poisson"), alpha=1e-3), np.full(7, 0.2)
+    assert drawn_to_mean(w, spread, plain, 500.0) == pytest.approx(w, rel=0.1)
+    spread.relative = 0.1
+    assert drawn_to_mean(w, spread, plain, 5_000.0) == pytest.approx(0.0 * w)
+
+
+def test_few_rows_spend_a_pure_budget_on_the_mean():
+    shares = []
+    for n in (100, 1_000, 100_000):
+        shape = ProblemShape(n, 4, 1.0, Loss("poisson", width=4.0))
+        counts, mean = (access for access, _ in plan(shape, NAME, Budget(0.2)).accesses[:2])
+        shares.append(
+            sum(e.sensitivity / e.scale for e in (*counts.events(), *mean.events())) / 0.2
+        )
+    assert shares == pytest.approx([0.7, 0.6, 0.2], rel=0.01)
 
 
 def test_ranges_are_learned_of_numbers_with_a_pure_budget():
