@@ -76,8 +76,6 @@ _DOUBT, _CERTAIN = 1.0, 4.5
 # Deviation of a category's effect before any data are seen, in units of the margin, and the most of
 # one that was not seen for certain, as a share of the largest effect that was.
 CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
-# So many deviations from zero an effect is believed to be as large as it was found to be.
-_BEYOND_DOUBT = 3.0
 # Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
 _TOLD_BY_SQUARES = 0.3
 # A column is constant if its mean stands out by so many deviations of the noise and its variance is
@@ -191,13 +189,9 @@ class Coordinates:
         # What is taken for a category, and hardly seen, may be an empty one.
         least = np.where(columns.taken & ~seen, 0.0, least)
         variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)))
-        # Or it may be a number with low entries, whose weight is high.
-        squares = np.mean(np.square(spread * w[:d].reshape(d, -1)), axis=1)
-        excess = np.where(columns.taken, squares - _BEYOND_DOUBT**2 * variance, 0.0)
-        prior = np.maximum(CATEGORY_EFFECT**2, excess)
-        kept = np.where(categories, prior / (prior + variance), 1.0)
+        kept = np.where(categories, CATEGORY_EFFECT**2 / (CATEGORY_EFFECT**2 + variance), 1.0)
         found = (kept * w[:d].T).T
-        certain = ~categories | seen | (excess > 0.0)
+        certain = ~categories | seen
         if certain.any():
             most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
             found[~certain] = np.clip(found[~certain], -most, most)
