@@ -44,11 +44,8 @@ from dpfast.solvers._column_ranges import ColumnRanges
 _SQRT_2 = math.sqrt(2.0)
 # Mean squares of a normal column over the square of its mean absolute value.
 _NORMAL = 0.5 * math.pi
-# Where between the bounds of a variance, on the scale of logarithms, it is taken to be: of declared
-# columns, of tables of these most of whose entries are 0, and of columns that may be anything.
-_TAIL, _SPARSE_TAIL, _ANY_TAIL = 0.65, 0.9, 0.8
-# Rows of a table of such entries are shorter than this share of what its entries' bounds allow.
-_SPARSE = 0.5
+# Where between the bounds of a variance, on the scale of logarithms, it is taken to be.
+_TAIL = 0.75
 # Deviations of the noise: below the first a mean absolute value is not told from zero, and by the
 # others measured squares are believed to be too small.
 _UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
@@ -275,7 +272,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     unit = shape.data_norm / math.sqrt(shape.dim)
     height = entry_bound(shape) / unit
     counted = indicators(shape)
-    binary, tail = declared(shape, "binary"), _tail(shape, counted)
+    binary = declared(shape, "binary")
     categories = counted | binary
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
     # short columns, and the first, in which no row is clipped, knows the long ones best.
@@ -314,7 +311,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         if mechanism is moments[0]:
             center = centers.add(offset, np.where(near, _OFF * deviations, math.inf))
             narrow = np.minimum(high, np.square(_WIDER * deviations))
-        variance, spiky = _variances(low, high, tail, near, narrow, measured)
+        variance, spiky = _variances(low, high, near, narrow, measured)
         lowest = np.where(counted, 0.0, -height)
         center = np.where(categories, np.clip(center, lowest, height), center)
         doubt = centers.deviation() / spread
@@ -361,7 +358,6 @@ def _variance_bounds(
 def _variances(
     low: Vector,
     high: Vector,
-    tail: float,
     near: NDArray[np.bool_],
     narrow: Vector | None,
     measured: tuple[Vector, Vector] | None,
@@ -373,7 +369,7 @@ def _variances(
     """
     spiky = np.zeros(len(low), dtype=bool)
     if narrow is None:
-        guess = low ** (1.0 - tail) * high**tail
+        guess = low ** (1.0 - _TAIL) * high**_TAIL
     else:
         guess = np.where(near, narrow, high)
         low = np.where(near, np.minimum(low, narrow), low)
@@ -423,16 +419,6 @@ def declared(shape: ProblemShape, *kinds: str) -> NDArray[np.bool_]:
     for block in shape.columns:
         found[block.start : block.stop] = block.kind in kinds
     return found
-
-
-def _tail(shape: ProblemShape, counted: NDArray[np.bool_]) -> float:
-    """How near to its upper bound a variance is taken to be."""
-    if not shape.columns:
-        return _ANY_TAIL
-    categories = sum(block.kind == "one-hot" for block in shape.columns)
-    numbers = int(np.sum(~counted))
-    mostly_zeros = shape.data_norm**2 - categories < _SPARSE * numbers
-    return _SPARSE_TAIL if mostly_zeros else _TAIL
 
 
 def _parts_of(mechanism: Gaussian) -> ColumnParts:
