@@ -26,7 +26,7 @@ _MOST_LEARNED = 0.8
 # From here on rows are clipped by factors that do not depend on their labels: that has less bias,
 # but a longer way to the minimum, for which noise allows too few steps below.
 _CONSISTENT = 20.0
-# Up to the first there is no momentum; from the second on there are more rounds.
+# Up to the first there is no momentum; from the second on correlations have two rounds.
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
@@ -90,7 +90,7 @@ def automatic_settings(
     return {
         "iterations": int(way * min(40.0, max(least, 10.0 * (u / 20.0) ** 0.5))),
         "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** (0.25 if consistent else 0.4))),
-        "rounds": 3 if u < _MANY else 5,
+        "rounds": 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "correlation_clip": max(1.0, (u / 100.0) ** 0.4),
         "learning_share": with_counts(min(0.2, 0.05 + 2.5 / u), counts),
