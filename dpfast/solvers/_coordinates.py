@@ -44,11 +44,8 @@ from dpfast.solvers._column_ranges import ColumnRanges
 _SQRT_2 = math.sqrt(2.0)
 # Mean squares of a normal column over the square of its mean absolute value.
 _NORMAL = 0.5 * math.pi
-# Where between the bounds of a variance, on the scale of logarithms, it is taken to be: of declared
-# columns, of tables of these most of whose entries are 0, and of columns that may be anything.
-_TAIL, _SPARSE_TAIL, _ANY_TAIL = 0.65, 0.9, 0.8
-# Rows of a table of such entries are shorter than this share of what its entries' bounds allow.
-_SPARSE = 0.5
+# Where between the bounds of a variance, on the scale of logarithms, it is taken to be.
+_TAIL = 0.75
 # Deviations of the noise: below the first a mean absolute value is not told from zero, and by the
 # others measured squares are believed to be too small.
 _UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
@@ -76,8 +73,6 @@ _DOUBT, _CERTAIN = 1.0, 4.5
 # Deviation of a category's effect before any data are seen, in units of the margin, and the most of
 # one that was not seen for certain, as a share of the largest effect that was.
 CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
-# So many deviations from zero an effect is believed to be as large as it was found to be.
-_BEYOND_DOUBT = 3.0
 # Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
 _TOLD_BY_SQUARES = 0.3
 # A column is constant if its mean stands out by so many deviations of the noise and its variance is
@@ -191,13 +186,9 @@ class Coordinates:
         # What is taken for a category, and hardly seen, may be an empty one.
         least = np.where(columns.taken & ~seen, 0.0, least)
         variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)))
-        # Or it may be a number with low entries, whose weight is high.
-        squares = np.mean(np.square(spread * w[:d].reshape(d, -1)), axis=1)
-        excess = np.where(columns.taken, squares - _BEYOND_DOUBT**2 * variance, 0.0)
-        prior = np.maximum(CATEGORY_EFFECT**2, excess)
-        kept = np.where(categories, prior / (prior + variance), 1.0)
+        kept = np.where(categories, CATEGORY_EFFECT**2 / (CATEGORY_EFFECT**2 + variance), 1.0)
         found = (kept * w[:d].T).T
-        certain = ~categories | seen | (excess > 0.0)
+        certain = ~categories | seen
         if certain.any():
             most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
             found[~certain] = np.clip(found[~certain], -most, most)
@@ -281,7 +272,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     unit = shape.data_norm / math.sqrt(shape.dim)
     height = entry_bound(shape) / unit
     counted = indicators(shape)
-    binary, tail = declared(shape, "binary"), _tail(shape, counted)
+    binary = declared(shape, "binary")
     categories = counted | binary
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
     # short columns, and the first, in which no row is clipped, knows the long ones best.
@@ -320,7 +311,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         if mechanism is moments[0]:
             center = centers.add(offset, np.where(near, _OFF * deviations, math.inf))
             narrow = np.minimum(high, np.square(_WIDER * deviations))
-        variance, spiky = _variances(low, high, tail, near, narrow, measured)
+        variance, spiky = _variances(low, high, near, narrow, measured)
         lowest = np.where(counted, 0.0, -height)
         center = np.where(categories, np.clip(center, lowest, height), center)
         doubt = centers.deviation() / spread
@@ -367,7 +358,6 @@ def _variance_bounds(
 def _variances(
     low: Vector,
     high: Vector,
-    tail: float,
     near: NDArray[np.bool_],
     narrow: Vector | None,
     measured: tuple[Vector, Vector] | None,
@@ -379,7 +369,7 @@ def _variances(
     """
     spiky = np.zeros(len(low), dtype=bool)
     if narrow is None:
-        guess = low ** (1.0 - tail) * high**tail
+        guess = low ** (1.0 - _TAIL) * high**_TAIL
     else:
         guess = np.where(near, narrow, high)
         low = np.where(near, np.minimum(low, narrow), low)
@@ -429,16 +419,6 @@ def declared(shape: ProblemShape, *kinds: str) -> NDArray[np.bool_]:
     for block in shape.columns:
         found[block.start : block.stop] = block.kind in kinds
     return found
-
-
-def _tail(shape: ProblemShape, counted: NDArray[np.bool_]) -> float:
-    """How near to its upper bound a variance is taken to be."""
-    if not shape.columns:
-        return _ANY_TAIL
-    categories = sum(block.kind == "one-hot" for block in shape.columns)
-    numbers = int(np.sum(~counted))
-    mostly_zeros = shape.data_norm**2 - categories < _SPARSE * numbers
-    return _SPARSE_TAIL if mostly_zeros else _TAIL
 
 
 def _parts_of(mechanism: Gaussian) -> ColumnParts:

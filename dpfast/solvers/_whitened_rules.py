@@ -26,7 +26,7 @@ _MOST_LEARNED = 0.8
 # From here on rows are clipped by factors that do not depend on their labels: that has less bias,
 # but a longer way to the minimum, for which noise allows too few steps below.
 _CONSISTENT = 20.0
-# Up to the first there is no momentum; from the second on there are more steps and more rounds.
+# Up to the first there is no momentum; from the second on correlations have two rounds.
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
@@ -64,11 +64,11 @@ def automatic_settings(
     steps and less belief in what was learned. The intercept is one number and not d of them: the
     same noise lets it go ``d`` times as far.
 
-    What the classes' `counts` add to the price of the columns' moments is taken from the gradients,
-    and steps are as much shorter.  Clipping that is `consistent` has no bias if the model is right,
-    so more is clipped, and the minimum is farther.  With a `narrowing` corner steps get shorter, so
-    there are more, and the late ones are averaged; a wide corner had its minimum at longer weights,
-    which hid what the shrinkage takes.
+    What the classes' `counts` add to the price of the columns' moments is taken from the gradients.
+    Clipping that is `consistent` has no bias if the model is right, so more is clipped, and the
+    minimum is farther.  With a `narrowing` corner steps get shorter, so there are more, and the
+    late ones are averaged; a wide corner had its minimum at longer weights, which hid what the
+    shrinkage takes.
     """
     # A slope of this loss is a residual, for targets brought to [-1, 1] as the estimators do; the
     # longer residuals get, the more noise there is in a step of the intercept.
@@ -81,32 +81,24 @@ def automatic_settings(
     if even or shape.loss.log_link:
         way = 1.0
     way *= 1.5 - 0.5 * narrowing
-    most, least = 16.0, 16.0 if consistent else 10.0
-    steps, growth = 10.0 * (u / 20.0) ** 0.5, 0.25 if consistent else 0.4
-    momentum = 0.35 * math.log2(u / 20.0) if u >= _SLOW else 0.0
-    if u >= _MANY:
-        most, least = 40.0, 32.0 if consistent else 24.0
-        steps = 24.0 * (u / 1500.0) ** 0.35
-        momentum = 0.35 * math.log2(u / 60.0)
+    least = 16.0 if consistent else 10.0
+    momentum = 0.0
+    if u >= _SLOW:
+        momentum = max(min(0.6, 0.35 * math.log2(u / 20.0)), min(0.78, 0.35 * math.log2(u / 60.0)))
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
-    correlated = 0.15 * math.sqrt(_AMPLE / max(u, _AMPLE))
-    if u < 50.0:
-        correlated = 0.0 if u < _HOPELESS else 0.05 if u < 20.0 else 0.1
-    columns = min(0.2, 0.05 + 2.5 / u)
-    learned = with_counts(columns, counts)
-    left = u * math.sqrt((1.0 - learned) / (1.0 - columns))
+    correlated = 0.15 * max(0.0, u - _HOPELESS) / (u + 10.0) * math.sqrt(_AMPLE / max(u, _AMPLE))
     return {
-        "iterations": int(way * min(most, max(least, steps))),
-        "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** growth)),
-        "rounds": 3 if u < _MANY else 5,
+        "iterations": int(way * min(40.0, max(least, 10.0 * (u / 20.0) ** 0.5))),
+        "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** (0.25 if consistent else 0.4))),
+        "rounds": 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "correlation_clip": max(1.0, (u / 100.0) ** 0.4),
-        "learning_share": learned,
+        "learning_share": with_counts(min(0.2, 0.05 + 2.5 / u), counts),
         "correlation_share": correlated,
         "average": _AVERAGE - _LESS_AVERAGE * (1.0 - narrowing) * (shape.loss.width or 0.0),
-        "step": min(1.0, (left / _HOPELESS) ** 4),
+        "step": min(1.0, (u / _HOPELESS) ** 4),
         "intercept_step": min(1.0, slope * shape.dim * (u / 6.0) ** 2),
-        "momentum": min(0.6 if u < _MANY else 0.78, momentum),
+        "momentum": momentum,
         "shrinkage": narrowing * min(0.05, 0.3 / u),
         "james_stein": True,
     }

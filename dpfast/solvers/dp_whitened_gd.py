@@ -587,7 +587,8 @@ def descended(
     w = with_level(w, settings, shape, curator, unit)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
-        covariance = unit**2 * _covariance(settings, shape, coordinates, w / unit, change)
+        covariance = _covariance(settings, shape, coordinates, w / unit, change)
+        covariance = None if covariance is None else unit**2 * covariance
     said = lengths_told(shape, coordinates.columns)
     return Outcome(w, {"gradient_norm": norms}, said, covariance)
 
@@ -629,10 +630,10 @@ def _direction(
 
 def _covariance(
     settings: Settings, shape: ProblemShape, coordinates: Coordinates, w: Vector, change: float
-) -> Matrix:
+) -> Matrix | None:
     """Of what the weights are wrong by: noise, that they are short, and the rows that they are of.
 
-    And of what else is believed of them.
+    And of what else is believed of them.  None where noise is too large for the numbers to tell.
     """
     back, free, rows = np.linalg.inv(coordinates.transform), coordinates.free, shape.n_samples
     v = np.asarray(back @ w, dtype=np.float64)
@@ -645,7 +646,10 @@ def _covariance(
     precision = moderate_effects(shape, coordinates)
     columns = coordinates.columns
     precision[: shape.n_features] += columns.categories * (columns.spread / CATEGORY_EFFECT) ** 2
-    found = np.linalg.inv(back.T @ np.linalg.inv(covariance) @ back + np.diag(precision))
+    try:
+        found = np.linalg.inv(back.T @ np.linalg.inv(covariance) @ back + np.diag(precision))
+    except np.linalg.LinAlgError:
+        return None
     return np.asarray(found, dtype=np.float64)
 
 

@@ -89,5 +89,8 @@ def test_the_hinge_on_one_row_and_one_of_zeros(x):
 def test_many_rounds_of_moments(value, epsilon):
     """Of constant columns, whose scale shrinks in every round."""
     problem = Problem(np.full((50, 3), value), np.tile([1.0, -1.0], 25), data_norm=1.0)
-    found = solve(problem, "dp-whitened-gd", Budget(epsilon, 1e-6), rounds=100, random_state=0)
-    assert np.isfinite(found.w).all()
+    for seed in (0, 9):  # with either, errors have a covariance that is singular for some value
+        found = solve(
+            problem, "dp-whitened-gd", Budget(epsilon, 1e-6), rounds=100, random_state=seed
+        )
+        assert np.isfinite(found.w).all()
