@@ -26,7 +26,8 @@ _MOST_LEARNED = 0.8
 # From here on rows are clipped by factors that do not depend on their labels: that has less bias,
 # but a longer way to the minimum, for which noise allows too few steps below.
 _CONSISTENT = 20.0
-# Up to the first there is no momentum; from the second on correlations have two rounds.
+# Up to the first there is no momentum; from the second on there are more steps, and correlations
+# have two rounds.
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
@@ -81,14 +82,14 @@ def automatic_settings(
     if even or shape.loss.log_link:
         way = 1.0
     way *= 1.5 - 0.5 * narrowing
-    least = 16.0 if consistent else 10.0
+    least, most = 16.0 if consistent else 10.0, 16.0 if u < _MANY else 40.0
     momentum = 0.0
     if u >= _SLOW:
         momentum = max(min(0.6, 0.35 * math.log2(u / 20.0)), min(0.78, 0.35 * math.log2(u / 60.0)))
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
     correlated = 0.15 * max(0.0, u - _HOPELESS) / (u + 10.0) * math.sqrt(_AMPLE / max(u, _AMPLE))
     return {
-        "iterations": int(way * min(40.0, max(least, 10.0 * (u / 20.0) ** 0.5))),
+        "iterations": int(way * min(most, max(least, 10.0 * (u / 20.0) ** 0.5))),
         "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** (0.25 if consistent else 0.4))),
         "rounds": 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
