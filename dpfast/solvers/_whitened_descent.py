@@ -53,6 +53,8 @@ _INTERCEPT_NOISE = 4.0
 # Rows behind one weight, times µ, up to which the loss is flatter than elsewhere; and rows are the
 # shorter in the coordinates the fewer there are, by a half at the last.
 _CURVED, _SHORT = 4.0, 2.0
+# Rows behind one weight, times µ, from which on where a descent ends tells more than its beginning.
+_LONG = 8.0
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -136,20 +138,19 @@ def descend(
         v[-1] = units.intercept
     last, momentum = v, settings.momentum
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
-    sure = 0.0
+    first = np.zeros(0)
     for k in range(settings.iterations):
         z = v + momentum * (v - last)
         gradient = gradients.at(z, k)
         if k == 0:
-            told_first = gradient[: coordinates.free] / settings.curvature
-            sure = kept(told_first, gradients.noise, settings.classes)
+            first = gradient[: coordinates.free] / settings.curvature / gradients.noise
         v, last = steps.taken(z, gradient, gradients.noise, k), v
         if k >= averaged:
             total, points, told = total + v, points + z, told + gradient
     count, change = settings.iterations - averaged, gradients.change
     mean = total / count
     if settings.james_stein and settings.link is None:
-        mean = _without_noise(mean, settings, shape, coordinates, change, sure)
+        mean = _without_noise(mean, settings, shape, coordinates, change, first)
     one = settings.classes is None
     if settings.james_stein and plain and one and _tells_shares(shape, coordinates):
         averages = points / count, told / count
@@ -308,21 +309,19 @@ def _without_noise(
     shape: ProblemShape,
     coordinates: Coordinates,
     change: float,
-    sure: float,
+    first: Matrix,
 ) -> Matrix:
     """The weights less what the noise in them, whose law is public, explains.
 
-    Steps were longer by the factor `change`.  At least the share `sure` is no noise, as the first
-    gradient says: along correlated columns few steps go all the way, and the longer the others get,
-    the less do weights stand out of the noise in them.
+    Steps were longer by the factor `change`; the `first` gradient is in units of its noise.
     """
     free, several = coordinates.free, settings.classes is not None
     # Where coordinates are hardly known, rows are short in them, and the loss is flat.  And of K
     # even classes it is curved by 1/K.
     curved = min(1.0, settings.rows_per_weight / _CURVED) * 2.0 / (settings.classes or 2)
     deviation = float(weight_noise(settings, shape.n_samples, np.full(1, curved))[0]) * change
-    more = 0.0 if several else 1.0
-    v[:free] *= max(sure, kept(v[:free], deviation, settings.classes, more))
+    found = v[:free] / deviation
+    v[:free] *= kept_of_classes(found, first) if several else kept(found, first, settings)
     return v if several else _drawn_to_prior(v, deviation, shape, coordinates)
 
 
@@ -525,28 +524,52 @@ def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
     return precision
 
 
-def kept(v: Matrix, deviation: float, classes: int | None = None, more: float = 1.0) -> float:
-    """Which share of `v` to keep, if noise of such a deviation is part of its entries.
+def kept(v: Vector, first: Vector, settings: Settings) -> float:
+    """Which share of the weights to keep, in units of their noise as the first gradient is.
 
-    ``max(0, 1 - r²)``, with ``r`` the part of ``‖v‖²`` that noise alone would have (less two
-    entries, as James & Stein 1961; theirs is of the average noise, this of some deviations `more`).
-    Theirs is ``1 - r``; the square leaves weights alone that stand out of the noise, since a
-    descent of few steps ends short of the minimum anyway.  Vectors of several classes, which add up
-    to 0, have many entries together, and how long noise makes them is known the better: the power
-    is half of how many deviations that is from nothing.
+    Two things tell which part of their square is noise: where the descent ended, and the `first`
+    gradient, since along correlated columns few steps go all the way, and the longer the others
+    get, the less do weights stand out of the noise in them.  What both of them leave to it goes.
+    With many rows the end tells more than the beginning; short steps end short of the minimum.
+    """
+    end, begin = noise_share(v, settings.step), noise_share(first, settings.step)
+    weight = min(1.0, _LONG / settings.rows_per_weight)
+    return 1.0 - float(min(end, begin) ** (2.0 - weight) * begin**weight)
+
+
+def kept_of_classes(v: Matrix, first: Matrix) -> float:
+    """The same of vectors of several classes, which add up to 0.
+
+    They have many entries together, and how long noise makes them is known the better: the power is
+    half of how many deviations that is from nothing.
 
     Examples
     --------
-    >>> kept(np.full(8, 2.0), 1.0), kept(np.full(8, 0.5), 1.0)
-    (0.9208984375, 0.0)
-    >>> round(kept(np.full((100, 10), 1.2), 1.0, 10, 0.0), 2)
+    >>> v = np.full((100, 10), 1.2)
+    >>> round(kept_of_classes(v, v), 2)
     0.99
     """
-    entries = v.size - (classes is not None) * len(v)
+    entries = v.size - len(v)
+    power = max(2.0, 0.5 * math.sqrt(0.5 * max(1, entries)))
+    share = min(noise_share(v, 0.0, entries), noise_share(first, 1.0, entries))
+    return 1.0 - float(share**power)
+
+
+def noise_share(v: Matrix, more: float, entries: int | None = None) -> float:
+    """Which part of ``‖v‖²`` noise of deviation 1 would have, at most 1.
+
+    Less two of the `entries` (as James & Stein 1961; theirs is of the average noise, this of so
+    many deviations `more`).
+
+    Examples
+    --------
+    >>> noise_share(np.full(8, 2.0), 1.0), noise_share(np.full(8, 0.5), 1.0)
+    (0.28125, 1.0)
+    """
+    entries = v.size if entries is None else entries
     square, apart = float(np.sum(v * v)), math.sqrt(0.5 * max(1, entries))
-    noise = max(0, entries - 2) * deviation**2 * (1.0 + more / apart)
-    power = 2.0 if classes is None else max(2.0, 0.5 * apart)
-    return 1.0 - min(1.0, noise / square) ** power if square > 0.0 else 1.0
+    noise = max(0, entries - 2) * (1.0 + more / apart)
+    return min(1.0, noise / square) if square > 0.0 else 0.0
 
 
 def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
