@@ -55,6 +55,8 @@ _INTERCEPT_NOISE = 4.0
 _CURVED, _SHORT = 4.0, 2.0
 # Rows behind one weight, times µ, from which on where a descent ends tells more than its beginning.
 _LONG = 8.0
+# Deviations of the length of noise, of full steps, up to which weights may be nothing else.
+_DOUBTED = 0.5
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -321,7 +323,10 @@ def _without_noise(
     curved = min(1.0, settings.rows_per_weight / _CURVED) * 2.0 / (settings.classes or 2)
     deviation = float(weight_noise(settings, shape.n_samples, np.full(1, curved))[0]) * change
     found = v[:free] / deviation
-    v[:free] *= kept_of_classes(found, first) if several else kept(found, first, settings)
+    if several:
+        v[:free] *= kept_of_classes(found, first)
+    else:
+        v[:free] *= kept(found, first, coordinates.squares(), settings)
     return v if several else _drawn_to_prior(v, deviation, shape, coordinates)
 
 
@@ -524,15 +529,19 @@ def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
     return precision
 
 
-def kept(v: Vector, first: Vector, settings: Settings) -> float:
+def kept(v: Vector, first: Vector, squares: Vector, settings: Settings) -> float:
     """Which share of the weights to keep, in units of their noise as the first gradient is.
 
     Two things tell which part of their square is noise: where the descent ended, and the `first`
     gradient, since along correlated columns few steps go all the way, and the longer the others
     get, the less do weights stand out of the noise in them.  What both of them leave to it goes.
-    With many rows the end tells more than the beginning; short steps end short of the minimum.
+    With many rows the end tells more than the beginning; short steps end short of the minimum.  And
+    weights count by the mean `squares` of their coordinates, as they do in the loss.
     """
-    end, begin = noise_share(v, settings.step), noise_share(first, settings.step)
+    entries = float(squares.sum()) ** 2 / max(float(squares @ squares), 1e-300)
+    even = np.sqrt(squares * entries / squares.sum())
+    more = _DOUBTED * settings.step
+    end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, more)
     weight = min(1.0, _LONG / settings.rows_per_weight)
     return 1.0 - float(min(end, begin) ** (2.0 - weight) * begin**weight)
 
@@ -551,24 +560,23 @@ def kept_of_classes(v: Matrix, first: Matrix) -> float:
     """
     entries = v.size - len(v)
     power = max(2.0, 0.5 * math.sqrt(0.5 * max(1, entries)))
-    share = min(noise_share(v, 0.0, entries), noise_share(first, 1.0, entries))
+    share = min(noise_share(v, entries, 0.0), noise_share(first, entries, 1.0))
     return 1.0 - float(share**power)
 
 
-def noise_share(v: Matrix, more: float, entries: int | None = None) -> float:
-    """Which part of ``‖v‖²`` noise of deviation 1 would have, at most 1.
+def noise_share(v: Matrix, entries: float, more: float) -> float:
+    """Which part of ``‖v‖²`` noise of deviation 1 would have in so many entries, at most 1.
 
-    Less two of the `entries` (as James & Stein 1961; theirs is of the average noise, this of so
-    many deviations `more`).
+    Less two of them (as James & Stein 1961; theirs is of the average noise, this of some deviations
+    `more`).
 
     Examples
     --------
-    >>> noise_share(np.full(8, 2.0), 1.0), noise_share(np.full(8, 0.5), 1.0)
+    >>> noise_share(np.full(8, 2.0), 8, 1.0), noise_share(np.full(8, 0.5), 8, 1.0)
     (0.28125, 1.0)
     """
-    entries = v.size if entries is None else entries
-    square, apart = float(np.sum(v * v)), math.sqrt(0.5 * max(1, entries))
-    noise = max(0, entries - 2) * (1.0 + more / apart)
+    square, apart = float(np.sum(v * v)), math.sqrt(0.5 * max(1.0, entries))
+    noise = max(0.0, entries - 2.0) * (1.0 + more / apart)
     return min(1.0, noise / square) if square > 0.0 else 0.0
 
 
