@@ -602,7 +602,7 @@ def test_coordinates_of_rare_categories_are_short():
     y = np.where(np.arange(3000) % 2, 1.0, -1.0)
     problem = Problem(X, y, data_norm=1.0, columns=(ColumnBlock("one-hot", 0, 4),))
     squares = learned(problem, Budget(1.0, 1e-6), correlation_share=0.0).squares()
-    assert squares[3] < 0.05 < squares[2] and squares[0] == 1.0
+    assert squares[3] < 0.05 < squares[2] and squares[0] > 0.99
 
 
 def test_without_signal_few_rows_a_weight_end_near_the_constant():
