@@ -535,15 +535,17 @@ def kept(v: Vector, first: Vector, squares: Vector, settings: Settings) -> float
     Two things tell which part of their square is noise: where the descent ended, and the `first`
     gradient, since along correlated columns few steps go all the way, and the longer the others
     get, the less do weights stand out of the noise in them.  What both of them leave to it goes.
-    With many rows the end tells more than the beginning; short steps end short of the minimum.  And
-    weights count by the mean `squares` of their coordinates, as they do in the loss.
+    With many rows the end tells more than the beginning.  Short steps end short of the minimum, and
+    so do weights of coordinates whose mean `squares` are small: more of them is kept.  And weights
+    count by these squares, as they do in the loss.
     """
     entries = float(squares.sum()) ** 2 / max(float(squares @ squares), 1e-300)
     even = np.sqrt(squares * entries / squares.sum())
     more = _DOUBTED * settings.step
     end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, more)
     weight = min(1.0, _LONG / settings.rows_per_weight)
-    return 1.0 - float(min(end, begin) ** (2.0 - weight) * begin**weight)
+    power = 1.0 + 1.0 / float(squares.mean()) if squares.size else 2.0
+    return 1.0 - float(min(end, begin) ** (power - weight) * begin**weight)
 
 
 def kept_of_classes(v: Matrix, first: Matrix) -> float:
