@@ -544,7 +544,7 @@ def kept(v: Vector, first: Vector, squares: Vector, settings: Settings) -> float
     more = _DOUBTED * settings.step
     end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, more)
     weight = min(1.0, _LONG / settings.rows_per_weight)
-    power = 1.0 + 1.0 / float(squares.mean()) if squares.size else 2.0
+    power = 3.0 - float(squares.mean()) if squares.size else 2.0
     return 1.0 - float(min(end, begin) ** (power - weight) * begin**weight)
 
 
