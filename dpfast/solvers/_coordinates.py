@@ -81,6 +81,8 @@ _FAR_FROM_ZERO, _CONSTANT = 4.0, 0.1
 # The mean square to which the coordinates of numbers are brought, as the descent's settings expect
 # it, where it was before, and the deviation of that guess; and the least that is believed.
 _SQUARE, _GUESS_DEVIATION, _LEAST_SQUARE = 0.7, 0.2, 0.1
+# The least mean square of a coordinate beside others.
+_LEAST_COORDINATE = 0.01
 # What is at least taken off an eigenvalue's distance from 1, and below what it is not told from 0;
 # in units of the noise's norm.
 _BELIEF, _FLOOR = 0.5, 0.5
@@ -146,6 +148,14 @@ class Coordinates:
     def free(self) -> int:
         """Coordinates that are not constant."""
         return len(self.transform) - (self.anchor is not None)
+
+    def squares(self) -> Vector:
+        """Their mean squares, as far as they differ: small where few rows have a category."""
+        columns, d = self.columns, len(self.columns.center)
+        rows = np.maximum(columns.frequency, 0.0) * columns.spread**2
+        variance = np.where(columns.categories, rows, columns.scale**2)
+        found = variance @ np.square(self.transform[:d, : self.free])
+        return np.asarray(np.clip(found, _LEAST_COORDINATE, 1.0), dtype=np.float64)
 
     def class_shares(self) -> tuple[Vector, float, float]:
         """Noisy shares of the classes, the noise's deviation, and the mean weight of the rows.

@@ -53,6 +53,10 @@ _INTERCEPT_NOISE = 4.0
 # Rows behind one weight, times µ, up to which the loss is flatter than elsewhere; and rows are the
 # shorter in the coordinates the fewer there are, by a half at the last.
 _CURVED, _SHORT = 4.0, 2.0
+# Rows behind one weight, times µ, from which on where a descent ends tells more than its beginning.
+_LONG = 8.0
+# Deviations of the length of noise, of full steps, up to which weights may be nothing else.
+_DOUBTED = 0.5
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -136,20 +140,19 @@ def descend(
         v[-1] = units.intercept
     last, momentum = v, settings.momentum
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
-    sure = 0.0
+    first = np.zeros(0)
     for k in range(settings.iterations):
         z = v + momentum * (v - last)
         gradient = gradients.at(z, k)
         if k == 0:
-            told_first = gradient[: coordinates.free] / settings.curvature
-            sure = kept(told_first, gradients.noise, settings.classes)
+            first = gradient[: coordinates.free] / settings.curvature / gradients.noise
         v, last = steps.taken(z, gradient, gradients.noise, k), v
         if k >= averaged:
             total, points, told = total + v, points + z, told + gradient
     count, change = settings.iterations - averaged, gradients.change
     mean = total / count
     if settings.james_stein and settings.link is None:
-        mean = _without_noise(mean, settings, shape, coordinates, change, sure)
+        mean = _without_noise(mean, settings, shape, coordinates, change, first)
     one = settings.classes is None
     if settings.james_stein and plain and one and _tells_shares(shape, coordinates):
         averages = points / count, told / count
@@ -308,21 +311,22 @@ def _without_noise(
     shape: ProblemShape,
     coordinates: Coordinates,
     change: float,
-    sure: float,
+    first: Matrix,
 ) -> Matrix:
     """The weights less what the noise in them, whose law is public, explains.
 
-    Steps were longer by the factor `change`.  At least the share `sure` is no noise, as the first
-    gradient says: along correlated columns few steps go all the way, and the longer the others get,
-    the less do weights stand out of the noise in them.
+    Steps were longer by the factor `change`; the `first` gradient is in units of its noise.
     """
     free, several = coordinates.free, settings.classes is not None
     # Where coordinates are hardly known, rows are short in them, and the loss is flat.  And of K
     # even classes it is curved by 1/K.
     curved = min(1.0, settings.rows_per_weight / _CURVED) * 2.0 / (settings.classes or 2)
     deviation = float(weight_noise(settings, shape.n_samples, np.full(1, curved))[0]) * change
-    more = 0.0 if several else 1.0
-    v[:free] *= max(sure, kept(v[:free], deviation, settings.classes, more))
+    found = v[:free] / deviation
+    if several:
+        v[:free] *= kept_of_classes(found, first)
+    else:
+        v[:free] *= kept(found, first, coordinates.squares(), settings)
     return v if several else _drawn_to_prior(v, deviation, shape, coordinates)
 
 
@@ -525,28 +529,57 @@ def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
     return precision
 
 
-def kept(v: Matrix, deviation: float, classes: int | None = None, more: float = 1.0) -> float:
-    """Which share of `v` to keep, if noise of such a deviation is part of its entries.
+def kept(v: Vector, first: Vector, squares: Vector, settings: Settings) -> float:
+    """Which share of the weights to keep, in units of their noise as the first gradient is.
 
-    ``max(0, 1 - r²)``, with ``r`` the part of ``‖v‖²`` that noise alone would have (less two
-    entries, as James & Stein 1961; theirs is of the average noise, this of some deviations `more`).
-    Theirs is ``1 - r``; the square leaves weights alone that stand out of the noise, since a
-    descent of few steps ends short of the minimum anyway.  Vectors of several classes, which add up
-    to 0, have many entries together, and how long noise makes them is known the better: the power
-    is half of how many deviations that is from nothing.
+    Two things tell which part of their square is noise: where the descent ended, and the `first`
+    gradient, since along correlated columns few steps go all the way, and the longer the others
+    get, the less do weights stand out of the noise in them.  What both of them leave to it goes.
+    With many rows the end tells more than the beginning.  Short steps end short of the minimum, and
+    so do weights of coordinates whose mean `squares` are small: more of them is kept.  And weights
+    count by these squares, as they do in the loss.
+    """
+    entries = float(squares.sum()) ** 2 / max(float(squares @ squares), 1e-300)
+    even = np.sqrt(squares * entries / squares.sum())
+    more = _DOUBTED * settings.step
+    end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, more)
+    weight = min(1.0, _LONG / settings.rows_per_weight)
+    power = 3.0 - float(squares.mean()) if squares.size else 2.0
+    return 1.0 - float(min(end, begin) ** (power - weight) * begin**weight)
+
+
+def kept_of_classes(v: Matrix, first: Matrix) -> float:
+    """The same of vectors of several classes, which add up to 0.
+
+    They have many entries together, and how long noise makes them is known the better: the power is
+    half of how many deviations that is from nothing.
 
     Examples
     --------
-    >>> kept(np.full(8, 2.0), 1.0), kept(np.full(8, 0.5), 1.0)
-    (0.9208984375, 0.0)
-    >>> round(kept(np.full((100, 10), 1.2), 1.0, 10, 0.0), 2)
+    >>> v = np.full((100, 10), 1.2)
+    >>> round(kept_of_classes(v, v), 2)
     0.99
     """
-    entries = v.size - (classes is not None) * len(v)
-    square, apart = float(np.sum(v * v)), math.sqrt(0.5 * max(1, entries))
-    noise = max(0, entries - 2) * deviation**2 * (1.0 + more / apart)
-    power = 2.0 if classes is None else max(2.0, 0.5 * apart)
-    return 1.0 - min(1.0, noise / square) ** power if square > 0.0 else 1.0
+    entries = v.size - len(v)
+    power = max(2.0, 0.5 * math.sqrt(0.5 * max(1, entries)))
+    share = min(noise_share(v, entries, 0.0), noise_share(first, entries, 1.0))
+    return 1.0 - float(share**power)
+
+
+def noise_share(v: Matrix, entries: float, more: float) -> float:
+    """Which part of ``‖v‖²`` noise of deviation 1 would have in so many entries, at most 1.
+
+    Less two of them (as James & Stein 1961; theirs is of the average noise, this of some deviations
+    `more`).
+
+    Examples
+    --------
+    >>> noise_share(np.full(8, 2.0), 8, 1.0), noise_share(np.full(8, 0.5), 8, 1.0)
+    (0.28125, 1.0)
+    """
+    square, apart = float(np.sum(v * v)), math.sqrt(0.5 * max(1.0, entries))
+    noise = max(0.0, entries - 2.0) * (1.0 + more / apart)
+    return min(1.0, noise / square) if square > 0.0 else 0.0
 
 
 def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:

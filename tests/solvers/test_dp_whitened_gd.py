@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -563,6 +564,53 @@ def test_a_first_gradient_that_stands_out_keeps_the_weights():
     problem = Problem(X, y, data_norm=math.sqrt(50.0), columns=numbers)
     runs = [solve(problem, "auto", Budget(0.4, 1e-6), random_state=s) for s in range(4)]
     assert max(problem.objective(run.w) for run in runs) / 2000 < 0.55
+
+
+@pytest.mark.parametrize(
+    ("end", "begin", "u", "least", "most"),
+    [
+        (1.4, 1.0, 5.0, 0.4, 0.5),  # both are hardly longer than noise
+        (1.4, 3.0, 5.0, 0.9, 1.0),  # one of them is
+        (3.0, 1.0, 5.0, 0.85, 0.9),
+        (3.0, 1.0, 50.0, 0.97, 1.0),  # a first gradient tells little beside many rows
+        (0.9, 0.9, 5.0, 0.0, 1e-9),
+    ],
+)
+def test_the_end_and_the_first_gradient_tell_together_what_is_noise(end, begin, u, least, most):
+    settings = SimpleNamespace(step=1.0, rows_per_weight=u)
+    even = np.ones(16)
+    kept = _whitened_descent.kept(end * even, begin * even, even, settings)
+    assert least <= kept <= most
+
+
+def test_weights_count_by_the_squares_of_their_coordinates():
+    """Those of categories that hardly a row has are noise, whatever the others are."""
+    settings = SimpleNamespace(step=1.0, rows_per_weight=5.0)
+    v, squares = np.ones(40), np.where(np.arange(40) < 10, 1.0, 0.01)
+    v[:10] *= 2.0
+    alike = _whitened_descent.kept(v, v, np.ones(40), settings)
+    assert alike < 0.75 < 0.9 < _whitened_descent.kept(v, v, squares, settings)
+    assert _whitened_descent.kept(v[:0], v[:0], squares[:0], settings) == 1.0
+
+
+def test_coordinates_of_rare_categories_are_short():
+    X = np.eye(4)[np.repeat([0, 1, 2], [2700, 200, 100])]
+    y = np.where(np.arange(3000) % 2, 1.0, -1.0)
+    problem = Problem(X, y, data_norm=1.0, columns=(ColumnBlock("one-hot", 0, 4),))
+    squares = learned(problem, Budget(1.0, 1e-6), correlation_share=0.0).squares()
+    assert squares[3] < 0.05 < squares[2] and squares[0] > 0.99
+
+
+def test_without_signal_few_rows_a_weight_end_near_the_constant():
+    """Where full steps begin noise makes the longest weights."""
+    rng = np.random.default_rng(10)
+    X = np.clip(rng.standard_normal((3000, 15)) / 4.0, -1.0, 1.0)
+    y = np.where(rng.random(3000) < 0.5, 1.0, -1.0)
+    numbers = tuple(ColumnBlock("number", j, j + 1) for j in range(15))
+    problem = Problem(X, y, data_norm=math.sqrt(15.0), columns=numbers)
+    options = {"neighboring_relation": "add_or_remove_one"}
+    runs = [solve(problem, "auto", Budget(0.1, 1e-6), random_state=s, **options) for s in range(8)]
+    assert np.mean([problem.objective(run.w) for run in runs]) / 3000 - math.log(2.0) < 0.025
 
 
 # Losses with corners, their quantile, and default width.
