@@ -566,8 +566,8 @@ class TestCertify:
 
     @pytest.mark.parametrize(
         ("more", "numbers"),
-        # Three coefficients and an intercept, with two covariances of 4 x 4; four and one, with that
-        # of the noise, 5 x 5, and a threshold.
+        # Three coefficients and an intercept, with two covariances of 4 x 4; four and one, with
+        # that of the noise, 5 x 5, and a threshold.
         [(("--set", "inference=True"), 4 + 2 * 16), (("--set", "threshold=balanced"), 6 + 25)],
         ids=str,
     )
