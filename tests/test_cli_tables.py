@@ -587,7 +587,8 @@ class TestCertify:
             "family: logistic",
             "target: ill",
             "columns: age, dose, ward",
-            "numbers released: 8",  # two ends of a range that was learned among them
+            # Two ends of a range that was learned, and the covariance of the noise, among them.
+            "numbers released: 44",
             "A row of the table.",
             "14 x gaussian: ranges of the columns",
             "Not covered",
