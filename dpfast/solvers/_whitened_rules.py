@@ -82,14 +82,16 @@ def automatic_settings(
     if even or shape.loss.log_link:
         way = 1.0
     way *= 1.5 - 0.5 * narrowing
-    least, most = 16.0 if consistent else 10.0, 16.0 if u < _MANY else 40.0
+    least, most, steps = 16.0 if consistent else 10.0, 16.0, 10.0 * (u / 20.0) ** 0.5
+    if u >= _MANY:
+        least, most, steps = 32.0 if consistent else 24.0, 40.0, 24.0 * (u / 1500.0) ** 0.35
     momentum = 0.0
     if u >= _SLOW:
         momentum = max(min(0.6, 0.35 * math.log2(u / 20.0)), min(0.78, 0.35 * math.log2(u / 60.0)))
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
     correlated = 0.15 * max(0.0, u - _HOPELESS) / (u + 10.0) * math.sqrt(_AMPLE / max(u, _AMPLE))
     return {
-        "iterations": int(way * min(most, max(least, 10.0 * (u / 20.0) ** 0.5))),
+        "iterations": int(way * min(most, max(least, steps))),
         "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** (0.25 if consistent else 0.4))),
         "rounds": 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
