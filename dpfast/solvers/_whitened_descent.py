@@ -50,9 +50,8 @@ _DOUBT = 4.0
 _SHORTEST = 0.1
 # The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
 _INTERCEPT_NOISE = 4.0
-# Rows behind one weight, times µ, up to which the loss is flatter than elsewhere; and rows are the
-# shorter in the coordinates the fewer there are, by a half at the last.
-_CURVED, _SHORT = 4.0, 2.0
+# Rows behind one weight, times µ, at which rows are half as long as white ones in the coordinates.
+_SHORT = 1.0
 # Rows behind one weight, times µ, from which on where a descent ends tells more than its beginning.
 _LONG = 8.0
 # Deviations of the length of noise, of full steps, up to which weights may be nothing else.
@@ -105,6 +104,11 @@ class Settings:
     def corners(self) -> Vector:
         """Width of the loss's corner at every step, over that at the first."""
         return np.geomspace(1.0, self.narrowing, self.iterations)
+
+    @property
+    def length(self) -> float:
+        """Of rows in the coordinates of numbers, over that of white ones."""
+        return 1.0 / (1.0 + _SHORT / self.rows_per_weight)
 
     @property
     def paces(self) -> Vector:
@@ -318,10 +322,11 @@ def _without_noise(
     Steps were longer by the factor `change`; the `first` gradient is in units of its noise.
     """
     free, several = coordinates.free, settings.classes is not None
-    # Where coordinates are hardly known, rows are short in them, and the loss is flat.  And of K
-    # even classes it is curved by 1/K.
-    curved = min(1.0, settings.rows_per_weight / _CURVED) * 2.0 / (settings.classes or 2)
-    deviation = float(weight_noise(settings, shape.n_samples, np.full(1, curved))[0]) * change
+    # Where rows are short the loss is flat, and of K even classes it is curved by 1/K.
+    curved = np.array([settings.length**2, 1.0]) * 2.0 / (settings.classes or 2)
+    numbers = 1.0 - float(np.mean(coordinates.columns.categories))
+    squares = np.square(weight_noise(settings, shape.n_samples, curved) * change)
+    deviation = math.sqrt(float(squares @ [numbers, 1.0 - numbers]))
     found = v[:free] / deviation
     if several:
         v[:free] *= kept_of_classes(found, first)
@@ -337,7 +342,7 @@ def drawn_by_rareness(
 
     Rows count the less the longer they are, so there is little curvature along rare columns.
     """
-    d, curved = shape.n_features, min(1.0, settings.rows_per_weight / _CURVED)
+    d, curved = shape.n_features, settings.length**2
     rare = _log_link.longest_row(shape) * coordinates.columns.scale / entry_bound(shape)
     energy = np.square(coordinates.columns.scale[:, None] * coordinates.transform[:d, :d])
     bent = np.full(shape.dim, curved)
@@ -367,7 +372,7 @@ def _settled_intercept(
 
     Their noise is larger by the factor `change` than planned.
     """
-    free, few = coordinates.free, settings.rows_per_weight
+    free, short = coordinates.free, settings.length
     shares, noise, weight = coordinates.class_shares()
     if settings.groups is not None and settings.groups.law is not None:
         # Persons were counted, and not their rows, of which there may be more for a class.
@@ -375,8 +380,6 @@ def _settled_intercept(
         noise = math.hypot(noise, apart * math.sqrt(max(0.0, float(shares[0] * shares[1]))))
     averaged = settings.iterations - first_averaged(settings)
     unit = shape.max_weight * weight
-    # Rows are as much shorter than white ones, and margins closer.
-    white = 1.0 / (1.0 + _SHORT / few)
     released = Released(
         share=float(shares[1]),
         share_noise=noise,
@@ -385,11 +388,11 @@ def _settled_intercept(
         * settings.gradient.stddev
         / (shape.n_samples * unit * math.sqrt(averaged)),
         intercept=float(asked[-1]),
-        length=white * float(np.linalg.norm(asked[:free])),
-        cut=settings.clip / white,
+        length=short * float(np.linalg.norm(asked[:free])),
+        cut=settings.clip / short,
         consistent=settings.consistent,
     )
-    length = white * float(np.linalg.norm(v[:free]))
+    length = short * float(np.linalg.norm(v[:free]))
     constant = settings.ridge / unit * coordinates.transform[:, -1] @ coordinates.transform
     rest, own = float(constant[:-1] @ v[:-1]), float(constant[-1])
     return expected_intercept(released, length, float(v[-1]), (rest, own))
