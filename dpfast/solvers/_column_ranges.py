@@ -1,8 +1,8 @@
 """Where the entries of each column lie between bounds that may be far too wide.
 
 A round counts every column's entries in bins over its range of the round before, and what counts
-tell narrows it (`dpfast/solvers/_range_laws.py`).  A column a thousand times narrower than its
-bounds is resolved after three rounds.
+tell narrows it (`dpfast/solvers/_range_laws.py`).  After four rounds a column is resolved that is
+some thousand times narrower than its bounds.
 
 Counts of a share of the rows tell nothing of rare entries far away, and coordinates in which many
 rows are long lose these.  So columns whose entries are mostly one value are left out, and rows that
@@ -26,7 +26,7 @@ from dpfast.solvers._range_laws import Search, ends, normal_laws
 from dpfast.solvers._shares import Release
 
 _RANGES, _LONG_ROWS = "column ranges", "long rows"
-ROUNDS, _BINS = 3, 101
+ROUNDS, _BINS = 4, 101
 # Of laws, which are weighed for every column: more tell no more of counts that noisy.
 _WIDTHS = 10
 # All rows in units of a count's noise: with fewer, columns are not found; more than the second tell

@@ -209,7 +209,7 @@ def plan(
         loss that is quadratic in the whole range has the tails counted, too, if there are single
         rows enough to see them.
     range_rounds : int or "auto"
-        Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 3 where the
+        Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 4 where the
         rows, or groups of them, stand out of the noise.
     consistent : bool or "auto"
         Whether rows are clipped by factors that do not depend on their labels, see
