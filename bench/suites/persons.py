@@ -39,7 +39,7 @@ class Sizes:
     rows: tuple[int, ...] = (5, 20)
     alike: tuple[float, ...] = (0.0, 0.5, 0.9)
     epsilons: tuple[float, ...] = (0.5, 2.0)
-    runs: int = 12
+    runs: int = 48
     shape: tuple[int, int] = (200_000, 20)
 
 
