@@ -141,7 +141,8 @@ class TestReadCsv:
         message = "lacks the columns 'age', 'ill'. The first line has 2 fields"
         with pytest.raises(DataError, match=message) as caught:
             read_csv(write("34,secret\n35,secret\n"), ["age", "ill"])
-        assert "34" not in str(caught.value) and "secret" not in str(caught.value)
+        said = str(caught.value).partition("data.csv")[2]
+        assert "34" not in said and "secret" not in said
 
     def test_many_columns_are_cut_short_in_messages(self, write):
         header = ",".join(f"c{j}" for j in range(100))

@@ -402,6 +402,9 @@ def test_weights_of_rare_counts_are_not_too_long_by_a_tweedie_loss():
     X = rng.uniform(-1.0, 1.0, (20_000, 5))
     w = np.array([0.5, -0.4, 0.3, 0.2, 0.0])
     y = rng.poisson(0.1 * np.exp(X @ w))
-    model = TweedieRegressor(1.0, 1e-6, data_norm=2.3, target_bounds=(0, 20), random_state=2)
-    found = np.linalg.norm(model.fit(X, y).coef_) / np.linalg.norm(w)
-    assert 0.6 < found < 1.4
+    models = [
+        TweedieRegressor(1.0, 1e-6, data_norm=2.3, target_bounds=(0, 20), random_state=seed)
+        for seed in range(4)
+    ]
+    lengths = [np.linalg.norm(model.fit(X, y).coef_) for model in models]
+    assert 0.6 < np.mean(lengths) / np.linalg.norm(w) < 1.4
