@@ -174,8 +174,19 @@ def stored(estimator: Any, schema: TableSchema, report: PrivacyReport) -> Stored
         bool(getattr(estimator, "_softmax", False)),
         report,
         None if found is None else StandardErrors(found, estimator._facts),
-        None if covariance is None else Accuracy(covariance, estimator._known_rows),
+        Accuracy(covariance, estimator._known_rows) if _is_definite(covariance) else None,
     )
+
+
+def _is_definite(covariance: NDArray[np.float64] | None) -> bool:
+    """Whether there is a covariance, and it is positive definite for all that rounding did."""
+    if covariance is None or not np.isfinite(covariance).all():
+        return False
+    try:
+        np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
@@ -341,16 +352,15 @@ def _accuracy(data: Any, model: StoredModel) -> Accuracy:
     if not is_json_number(rows) or rows < 0:
         raise ModelFileError(f"rows_per_weight of {_PRIOR} must be a number from 0.")
     dim = model.coef.shape[1] + bool(model.parameters.get("fit_intercept", True))
+    lower = np.zeros((dim, dim))
     try:
         numbers = np.frombuffer(base64.b64decode(text, validate=True), "<f8")
-        lower = np.zeros((dim, dim))
-        sound = 2 * len(numbers) == dim * (dim + 1) and bool(np.isfinite(numbers).all())
+        sound = 2 * len(numbers) == dim * (dim + 1)
         lower[np.tril_indices(dim)] = numbers
-        covariance = lower + np.tril(lower, -1).T
-        np.linalg.cholesky(covariance)
-    except (TypeError, ValueError):  # binascii's and NumPy's errors are such
+    except (TypeError, ValueError):  # binascii's errors are such
         sound = False
-    if not sound or len(model.coef) > 1:
+    covariance = lower + np.tril(lower, -1).T
+    if not sound or not _is_definite(covariance) or len(model.coef) > 1:
         raise ModelFileError(
             f"covariance of {_PRIOR} must be the lower triangle of a positive definite matrix of "
             f"{dim} rows, as base64 of numbers, of a model of one coefficient a column."

@@ -363,6 +363,11 @@ class TestModels:
         read = TableModel.load(tmp_path / "january.json")
         from_file = fitted(few, estimator=LogisticRegression(prior=read), **settings)
         np.testing.assert_array_equal(from_file.coef_, with_prior.coef_)
+        # Where rounding left nothing that tells, a file does without, and can be read.
+        kept.estimator_._covariance = np.ones_like(kept.estimator_._covariance)
+        kept.save(tmp_path / "january.json")
+        with pytest.raises(ValueError, match="to be a prior"):
+            TableModel.load(tmp_path / "january.json").as_prior()
         with BudgetAccountant(Budget(9.0, 1e-3)) as account:
             for change, found in (
                 ({"age": [0, 90]}, r"'age' as .*0\.0, 90\.0.*, where the prior has"),
