@@ -388,14 +388,16 @@ class TestCoefficients:
         score = X @ WEIGHTS
         numbers = loss is HuberRegressor
         public = {"target_bounds": (-10, 10)} if numbers else {"classes": [0, 1]}
-        model, right = None, []
-        for month in range(6):
-            noise = np.random.default_rng(month).normal(size=len(X))
-            y = score + noise if numbers else (score + noise > 0).astype(int)
-            given = {**DECLARED, **public, "random_state": month}
-            model = loss(0.1, **given, prior=model).fit(X, y)
+        right = []
+        for seed in (0, 100, 200) if numbers else (0,):
+            model = None
+            for month in range(6):
+                noise = np.random.default_rng(month).normal(size=len(X))
+                y = score + noise if numbers else (score + noise > 0).astype(int)
+                given = {**DECLARED, **public, "random_state": seed + month}
+                model = loss(0.1, **given, prior=model).fit(X, y)
             right.append(np.corrcoef(np.ravel(model.coef_), WEIGHTS)[0, 1])
-        assert right[-1] > 0.9
+        assert np.mean(right) > (0.95 if numbers else 0.9)
 
     @pytest.mark.parametrize("n", [20_000, 100_000])
     def test_a_median_is_as_near_as_without_a_prior(self, n):
