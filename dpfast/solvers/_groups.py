@@ -31,6 +31,7 @@ from dpfast.queries import GroupGradient, GroupSizes
 from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers._shares import Release
+from dpfast.solvers._whitened_rules import Rule
 
 _SIZES = "sizes of groups"
 #: Share of the budget, in units of mu², that the counts take.
@@ -110,8 +111,7 @@ class Groups:
     """What a run needs besides its settings."""
 
     sizes: Gaussian  # the release of the counts
-    free: tuple[str, ...]  # settings that follow what is learned
-    settings: Callable[..., dict[str, Any]]  # by name, from rows behind one weight
+    rule: Rule  # for settings that follow what is learned
     u: float  # groups behind one weight, times µ
     law: SizeLaw | None = None  # once it is released
 
@@ -149,15 +149,9 @@ def planned_sizes(release: Release, shape: ProblemShape) -> Gaussian:
     return release(SIZES_SHARE, GroupSizes(shape), _SIZES)
 
 
-def planned(
-    release: Release,
-    shape: ProblemShape,
-    free: tuple[str, ...],
-    settings: Callable[..., dict[str, Any]],
-    u: float,
-) -> Groups:
+def planned(release: Release, shape: ProblemShape, rule: Rule, u: float) -> Groups:
     """The release of the sizes, and what follows from it."""
-    return Groups(planned_sizes(release, shape), free, settings, u)
+    return Groups(planned_sizes(release, shape), rule, u)
 
 
 def learned_sizes(sizes: Gaussian, curator: Curator) -> SizeLaw:
@@ -199,10 +193,11 @@ def learned(groups: Groups, settings: Any, curator: Curator) -> Any:
     law = learned_sizes(groups.sizes, curator)
     found = replace(groups, law=law)
     more = math.pow(law.mean, 1.0 - _POWER)
-    single = "consistent" in groups.free and law.mean < _SINGLE and groups.u >= _MANY_SINGLE
+    single = "consistent" in groups.rule.free and law.mean < _SINGLE and groups.u >= _MANY_SINGLE
     alike = {"consistent": True} if single else {}
-    before, after = groups.settings(groups.u), groups.settings(groups.u * more, **alike) | alike
-    changes = {name: after[name] for name in groups.free if name in after}
+    before = groups.rule.settings(groups.u)
+    after = groups.rule.settings(groups.u * more, **alike) | alike
+    changes = {name: after[name] for name in groups.rule.free if name in after}
     if "clip" in changes:
         changes["clip"] = settings.clip * after["clip"] / before["clip"]
         changes["clip_norm"] = settings.clip_norm * after["clip"] / before["clip"]

@@ -35,6 +35,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups
 from dpfast.solvers._shares import Release
 from dpfast.solvers._target_law import TargetLaw, highest
+from dpfast.solvers._whitened_rules import Rule
 
 COUNTS, MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercept and length"
 # Octaves below the highest target that are told apart, at least.
@@ -95,8 +96,7 @@ class LogLink(MeanAsked):
 
     calibration: Gaussian
     calibration_share: float  # of the budget, in units of mu²
-    free: tuple[str, ...]  # settings that follow the rows' mean weight, once it is learned
-    settings: Callable[[float], dict[str, Any]]  # by name, from rows behind one weight
+    rule: Rule  # for settings that follow the rows' mean weight, once it is learned
 
     @property
     def last(self) -> tuple[Gaussian, int]:
@@ -151,14 +151,7 @@ def _worth(u: float, dim: int) -> float:
     return min(1.0, max(u / _WORTH, u * dim / _WORTH_IN_ALL))
 
 
-def planned(
-    shape: ProblemShape,
-    u: float,
-    limit: float,
-    release: Release,
-    free: tuple[str, ...],
-    settings: Callable[[float], dict[str, Any]],
-) -> LogLink:
+def planned(shape: ProblemShape, u: float, limit: float, release: Release, rule: Rule) -> LogLink:
     """Settle the accesses from public quantities; `release` calibrates one from its share."""
     rows = u * shape.dim
     for_counts, for_mean, for_calibration = shares(rows, shape.dim)
@@ -171,8 +164,7 @@ def planned(
         calibration=release(for_calibration / _ROUNDS, query, _CALIBRATION),
         rows=rows,
         calibration_share=for_calibration,
-        free=free,
-        settings=settings,
+        rule=rule,
         sizes=_groups.planned_sizes(release, shape) if shape.several_rows else None,
     )
 
@@ -181,9 +173,9 @@ def learned(link: LogLink, settings: Any, spread: Spread, shape: ProblemShape) -
     """`settings` for rows of the weight that was learned: light ones tell as little as few rows."""
     share = spread.level.weight / shape.max_weight
     u = settings.rows_per_weight * spread.steps.weight / shape.max_weight
-    found = link.settings(u)
+    found = link.rule.settings(u)
     found["clip"] = max(found["clip"], _LEAST_MEANS / spread.relative)
-    changes = {name: found[name] for name in link.free}
+    changes = {name: found[name] for name in link.rule.free}
     changes["link"] = replace(link, rows=link.rows * share)
     return replace(settings, rows_per_weight=u, **changes)
 

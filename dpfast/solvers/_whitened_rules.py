@@ -7,7 +7,8 @@ Everything rests on `u`, the rows behind one weight times the privacy loss allow
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, records_apart
@@ -41,6 +42,13 @@ _LEARNED = 10.0
 _FULL_STEP = 0.5
 #: A number of fewer deviations of its noise is no reason to move.
 SURE = 2.0
+
+
+class Rule(NamedTuple):
+    """What settings follow that were left `free`, once sizes of groups or weights are known."""
+
+    free: tuple[str, ...]
+    settings: Callable[..., dict[str, Any]]  # by name, from rows behind one weight
 
 
 def rows_per_weight(

@@ -99,6 +99,7 @@ from dpfast.solvers._whitened_descent import (
 )
 from dpfast.solvers._whitened_rules import (
     COUNTED,
+    Rule,
     automatic_consistent,
     automatic_narrowing,
     automatic_settings,
@@ -226,21 +227,11 @@ def plan(
     )  # fmt: skip
     ridge = check_alpha(alpha, shape)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    rows = u * shape.dim * math.sqrt(records_apart(neighboring_relation))
     release = releases(budget_mu(budget, accountant), neighboring_relation)
+    terms = _Terms(shape, neighboring_relation, u, release)
     follows_sizes = consistent == "auto" and shape.loss.multiclass
     consistent = check_consistent(consistent, shape, automatic_consistent(shape, u))
     narrowing = _check_narrowing(narrowing, shape, u)
-    # In the end the intercept is settled by the counts: there they have a part of their own.
-    settled = james_stein is not False and shape.loss.multiclass
-    counts = weight_of_counts(u)
-    automatic: Callable[[float], dict[str, Any]] = partial(
-        automatic_settings,
-        shape=shape,
-        counts=counts if settled else COUNTED,
-        consistent=consistent,
-        narrowing=narrowing,
-    )
     chosen = {
         "iterations": iterations,
         "clip": clip,
@@ -256,26 +247,22 @@ def plan(
         "shrinkage": shrinkage,
         "james_stein": james_stein,
     }
-    if shape.loss.log_link:
-        automatic = partial(_linked_settings, automatic, shape.dim)
     free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
     free += ("consistent",) * follows_sizes
-    options = _checked(chosen, automatic, shape, u)
+    rule = Rule(free, _automatic(terms, consistent, narrowing, james_stein is not False))
+    options = _checked(chosen, rule.settings, shape, u)
     target_rounds = _check_target_rounds(target_rounds, shape)
-    ranges, for_ranges = _column_ranges_planned(range_rounds, shape, rows, release)
+    ranges, for_ranges = _column_ranges_planned(range_rounds, terms)
     clip_norm, limit = _clipping(shape, options, ranges)
 
-    slopes = _slopes(
-        shape, clip_norm, limit, consistent, target_rounds, u, rows,
-        release, neighboring_relation, free, automatic,
-    )  # fmt: skip
+    slopes = _slopes(terms, rule, clip_norm, limit, consistent, target_rounds)
     counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
-    for_tails = _target_tails.share(rows) if counts_tails else 0.0
+    for_tails = _target_tails.share(terms.rows) if counts_tails else 0.0
     for_others = slopes.share + for_ranges + for_tails
     level, left = None, _left(options, for_others)
     # A ridge has a part in where the intercept belongs.
     if target_rounds > 0 and not ridge:
-        level = _level.planned(shape, rows, left, release)
+        level = _level.planned(shape, terms.rows, left, release)
     if level is not None:
         left = _left(options, for_others + level.share)
 
@@ -283,7 +270,7 @@ def plan(
     settings = Settings(
         **options,
         **slopes.learned,
-        learning=_learning(shape, options, ranges, limit, counts, u, release),
+        learning=_learning(terms, options, ranges, limit),
         gradient=release(left / options["iterations"], slopes.query, _GRADIENT),
         gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
@@ -310,6 +297,20 @@ def plan(
         settings=settings,
         expected=_expected(settings, shape),
     )
+
+
+class _Terms(NamedTuple):
+    """The public quantities that a plan follows."""
+
+    shape: ProblemShape
+    relation: str
+    u: float
+    release: Release
+
+    @property
+    def rows(self) -> float:
+        """``µ n / √k``: rows in units of the noise that a count of them has."""
+        return self.u * self.shape.dim * math.sqrt(records_apart(self.relation))
 
 
 def check_consistent(consistent: bool | str, shape: ProblemShape, automatic: bool) -> bool:
@@ -345,11 +346,11 @@ def _check_target_rounds(target_rounds: int | str, shape: ProblemShape) -> int:
 
 
 def _column_ranges_planned(
-    range_rounds: int | str, shape: ProblemShape, rows: float, release: Release
+    range_rounds: int | str, terms: _Terms
 ) -> tuple[ColumnRanges | None, float]:
     """How the ranges of numeric columns are learned, and the share of the budget that takes."""
-    numeric = np.flatnonzero(~declared(shape, "one-hot", "binary"))
-    a_round = _column_ranges.share(rows, len(numeric))
+    numeric = np.flatnonzero(~declared(terms.shape, "one-hot", "binary"))
+    a_round = _column_ranges.share(terms.rows, len(numeric))
     if range_rounds == "auto":
         rounds = _column_ranges.ROUNDS if a_round > 0.0 else 0
     else:
@@ -358,7 +359,7 @@ def _column_ranges_planned(
         return None, 0.0
     if a_round == 0.0:
         raise ValueError(f"range_rounds must be 0 where noise would hide all rows; got {rounds}.")
-    ranges = _column_ranges.planned(shape, numeric, rounds, a_round, release)
+    ranges = _column_ranges.planned(terms.shape, numeric, rounds, a_round, terms.release)
     return ranges, _column_ranges.cost(rounds, a_round)
 
 
@@ -388,21 +389,12 @@ class _Slopes(NamedTuple):
 
 
 def _slopes(
-    shape: ProblemShape,
-    clip_norm: float,
-    limit: float,
-    consistent: bool,
-    target_rounds: int,
-    u: float,
-    rows: float,
-    release: Release,
-    neighboring_relation: str,
-    free: tuple[str, ...],
-    automatic: Callable[[float], dict[str, Any]],
+    terms: _Terms, rule: Rule, clip_norm: float, limit: float, consistent: bool, target_rounds: int
 ) -> _Slopes:
     """Slopes with a log link, of numbers whose bounds may be far too wide, of groups, or plain."""
+    shape, relation, u, release = terms
     if shape.loss.log_link:
-        link = _log_link.planned(shape, u, limit, release, free, automatic)
+        link = _log_link.planned(shape, u, limit, release, rule)
         longest = _log_link.longest_row(shape)
         of_spread = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
         share = sum(_log_link.shares(u * shape.dim, shape.dim))
@@ -412,17 +404,35 @@ def _slopes(
     query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if target_rounds > 0:
         tails = _target_range.tails(shape.loss)
-        begin, share = first_quantile(shape.loss, u), _target_range.share(rows)
+        begin, share = first_quantile(shape.loss, u), _target_range.share(terms.rows)
         learned["target_range"] = _target_range.planned(
             shape, 1.0, target_rounds, share, release, tails, begin
         )
     if clips_groups(shape):
         share += _groups.SIZES_SHARE
-        learned["groups"] = _groups.planned(release, shape, free, automatic, u)
-        query = _groups.gradient_query(shape, limit, neighboring_relation)
+        learned["groups"] = _groups.planned(release, shape, rule, u)
+        query = _groups.gradient_query(shape, limit, relation)
     elif target_rounds > 0:
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     return _Slopes(share, query, learned)
+
+
+def _automatic(
+    terms: _Terms, consistent: bool, narrowing: float, james_stein: bool
+) -> Callable[..., dict[str, Any]]:
+    """What "auto" stands for, by the rows behind one weight."""
+    # In the end the intercept is settled by the counts: there they have a part of their own.
+    settled = james_stein and terms.shape.loss.multiclass
+    automatic = partial(
+        automatic_settings,
+        shape=terms.shape,
+        counts=weight_of_counts(terms.u) if settled else COUNTED,
+        consistent=consistent,
+        narrowing=narrowing,
+    )
+    if not terms.shape.loss.log_link:
+        return automatic
+    return lambda u: automatic(u) | _log_link.automatic_settings(u, terms.shape.dim)
 
 
 def _checked(
@@ -445,13 +455,6 @@ def _checked(
     return found
 
 
-def _linked_settings(
-    automatic: Callable[[float], dict[str, Any]], dim: int, u: float
-) -> dict[str, Any]:
-    """What "auto" stands for with a log link."""
-    return automatic(u) | _log_link.automatic_settings(u, dim)
-
-
 def _left(options: dict[str, Any], for_others: float) -> float:
     """Share of the budget that is left for the gradients."""
     columns: float = options["learning_share"]
@@ -465,15 +468,11 @@ def _left(options: dict[str, Any], for_others: float) -> float:
 
 
 def _learning(
-    shape: ProblemShape,
-    options: dict[str, Any],
-    ranges: ColumnRanges | None,
-    limit: float,
-    counts: float,
-    u: float,
-    release: Release,
+    terms: _Terms, options: dict[str, Any], ranges: ColumnRanges | None, limit: float
 ) -> Learning:
     """The accesses that coordinates are learned by."""
+    shape, _, u, release = terms
+    counts = weight_of_counts(u)
     # To begin with no row is longer than √dim, and less radius is less noise; and squares tell
     # nothing that is worth their noise.
     unit, turns = math.sqrt(shape.dim), options["rounds"]
