@@ -29,7 +29,7 @@ from dpfast.losses import loss_names
 from dpfast.objectives import PythonErm, PythonLoss
 from dpfast.queries import ClippedGradient
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS
+from dpfast.solvers import SOLVERS, Outcome
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "guide" / "extend.md"
@@ -52,6 +52,10 @@ def descent(monkeypatch):
     source, names = example("A solver")
     monkeypatch.setitem(SOLVERS, "descent", names["SOLVER"])
     return source
+
+
+def small_problem():
+    return Problem(np.ones((50, 1)), np.ones(50), "logistic", data_norm=NORM)
 
 
 def test_a_query_is_held_to_its_contract():
@@ -101,6 +105,49 @@ def test_a_solver_is_planned_run_reported_and_replayed(descent, relation):
     with pytest.raises(ValueError, match=r"budget must be .* for solver='descent'"):
         solve(data, "descent", Budget(1.0), **settings)
     assert list(trespasses(descent)) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda w: w, r"must return .*Outcome\(w\), w an array of shape \(2,\); got ndarray\."),
+        (lambda w: None, "got NoneType"),
+        (lambda w: Outcome(list(w)), "got an Outcome whose w is list"),
+        (lambda w: Outcome(w[:1]), r"got an Outcome whose w is ndarray of shape \(1,\)"),
+    ],
+)
+def test_a_run_that_returns_no_outcome(descent, monkeypatch, made, message):
+    solver = SOLVERS["descent"]
+
+    def run(settled, curator):
+        return made(solver.run(settled, curator).w)
+
+    monkeypatch.setitem(SOLVERS, "descent", dataclasses.replace(solver, run=run))
+    with pytest.raises(TypeError, match=message):
+        solve(small_problem(), "descent", Budget(1.0, 1e-6))
+
+
+def test_what_can_be_known_of_a_solver_is_refused_before_it_is_paid(descent, monkeypatch):
+    solver, budget = SOLVERS["descent"], Budget(1.0, 1e-6)
+    with pytest.raises(TypeError, match=r"can be called as run\(plan, curator\): too many"):
+        dataclasses.replace(solver, run=lambda settled: None)
+    with pytest.raises(TypeError, match=r"plan\(shape, budget, neighboring_relation=\.\.\., acc"):
+        dataclasses.replace(solver, plan=lambda shape, budget: None)
+    with pytest.raises(ValueError, match=r"budgets must be one of .*got 'pur'"):
+        dataclasses.replace(solver, budgets=("pur",))
+
+    def flat(*given, **named):
+        settled = solver.plan(*given, **named)
+        return dataclasses.replace(settled, accesses=(settled.settings.gradient,))
+
+    for other, message in (
+        (solver.run, r"SOLVERS\['descent'\] must be a dpfast\.solvers\.Solver; got function"),
+        (dataclasses.replace(solver, plan=lambda *a, **b: None), "return .*Plan; got NoneType"),
+        (dataclasses.replace(solver, plan=flat), "must be pairs, .*; got Gaussian"),
+    ):
+        monkeypatch.setitem(SOLVERS, "descent", other)
+        with pytest.raises(TypeError, match=message):
+            plan(small_problem(), "descent", budget)
 
 
 def test_an_estimator_finds_a_solver_that_was_added(descent):
@@ -163,8 +210,8 @@ def test_a_loss_in_c_has_what_the_page_says():
 
 def test_a_plan_names_its_own_solver(descent, monkeypatch):
     # A copy with steps of its own, and the plan of the first: the first would be run.
-    copied = dataclasses.replace(SOLVERS["descent"], name="mine", run=None)
+    copied = dataclasses.replace(SOLVERS["descent"], name="mine")
     monkeypatch.setitem(SOLVERS, "mine", copied)
-    problem = Problem(np.ones((50, 1)), np.ones(50), "logistic", data_norm=NORM)
+    problem = small_problem()
     with pytest.raises(ValueError, match="say solver='mine'; those of 'mine' say 'descent'"):
         plan(problem, "mine", Budget(1.0, 1e-6))

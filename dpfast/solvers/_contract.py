@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._typing import Vector
-from dpfast._validation import check_real
+from dpfast._validation import check_choice, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Access
-from dpfast.privacy import Budget, Event, PrivacyReport
+from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Event, PrivacyReport
 from dpfast.privacy.report import shares_told
 from dpfast.shape import ProblemShape
 from dpfast.solvers.meanings import EXPECTED, SETTINGS
@@ -246,12 +246,31 @@ class Solver(Generic[S]):
     options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        _check_taken("plan", self.plan, "shape", "budget", _COMMON)
+        _check_taken("run", self.run, "plan", "curator")
+        for kind in self.budgets:
+            check_choice("budgets", kind, tuple(_WRITTEN))
+        for relation in self.relations:
+            check_choice("relations", relation, NEIGHBORING_RELATIONS)
         if not self.options:
             object.__setattr__(self, "options", options_of(self.plan))
 
 
 # What every plan takes besides its options.
 _COMMON = ("neighboring_relation", "accountant")
+
+
+def _check_taken(
+    name: str, function: Callable[..., Any], first: str, second: str, named: tuple[str, ...] = ()
+) -> None:
+    """Refuse a function that cannot be called with these arguments: a fit would fail half-way."""
+    try:
+        inspect.signature(function).bind(first, second, **dict.fromkeys(named))
+    except TypeError as error:
+        wanted = ", ".join((first, second, *(f"{option}=..." for option in named)))
+        raise TypeError(
+            f"{name} must be a function that can be called as {name}({wanted}): {error}."
+        ) from None
 
 
 def options_of(plan: Callable[..., Any]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dpfast._blas import one_blas_thread
 from dpfast._validation import check_choice, python_number
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
+from dpfast.mechanisms import Access
 from dpfast.objectives import Saddle
 from dpfast.optimizers.choice import ROW_OPTIMIZERS
 from dpfast.privacy import (
@@ -301,6 +302,11 @@ def plan(
     if accountant == LAST_ITERATE:
         accountant, options = "auto", _last_iterate(solver, options)
     chosen = _resolve(solver, shape, budget, neighboring_relation, accountant, options.keys())
+    if not isinstance(chosen, Solver):
+        raise TypeError(
+            f"dpfast.solvers.SOLVERS[{solver!r}] must be a dpfast.solvers.Solver; got "
+            f"{type(chosen).__name__}."
+        )
     options = _check_objective(chosen, problem, shape, options)
     _check_blocks(chosen, shape, options)
     _check_groups(chosen, shape, options)
@@ -328,15 +334,48 @@ def plan(
             f"budget and options must leave the plan's numbers within the range of float64 for "
             f"{chosen.name}; got {budget!r}. Give a larger budget, or less extreme options."
         ) from error
-    # Its run is found by the name in the plan: another solver's would be private, but not meant.
-    if SOLVERS.get(result.solver) is not chosen:
-        raise ValueError(
-            f"solver must have plans that say solver={chosen.name!r}; those of {chosen.name!r} say "
-            f"{result.solver!r}, the name by which dpfast.solvers.SOLVERS has what is run."
-        )
+    _check_plan(result, chosen)
     # A trial on an empty ledger: a plan never exceeds its own budget.
     Ledger(budget, accountant, result.adaptive).check(*result.events, alone=True)
     return result
+
+
+def _check_plan(plan: Plan[Any], solver: Solver[Any]) -> None:
+    """Refuse what the plan of a solver that was added may lack, while nothing is paid for."""
+    if not isinstance(plan, Plan):
+        raise TypeError(
+            f"plan of solver={solver.name!r} must return a dpfast.solvers.Plan; got "
+            f"{type(plan).__name__}."
+        )
+    # Its run is found by the name in the plan: another solver's would be private, but not meant.
+    if SOLVERS.get(plan.solver) is not solver:
+        raise ValueError(
+            f"solver must have plans that say solver={solver.name!r}; those of {solver.name!r} say "
+            f"{plan.solver!r}, the name by which dpfast.solvers.SOLVERS has what is run."
+        )
+    for asked in plan.accesses:
+        match asked:
+            case (Access(), int()):
+                continue
+        raise TypeError(
+            f"accesses of the plan of solver={solver.name!r} must be pairs, such as (mechanism, "
+            f"20), of what the run asks for and how often; got {type(asked).__name__}."
+        )
+
+
+def _check_outcome(outcome: Outcome, plan: Plan[Any]) -> None:
+    """The same of what its run returns, which is known only when it has been paid for."""
+    dim, got = plan.shape.dim, type(outcome).__name__
+    if isinstance(outcome, Outcome):
+        # Of several classes the weights have a row for each.
+        if isinstance(outcome.w, np.ndarray) and outcome.w.shape[-1:] == (dim,):
+            return
+        shape = f" of shape {np.shape(outcome.w)}" if isinstance(outcome.w, np.ndarray) else ""
+        got = f"an Outcome whose w is {type(outcome.w).__name__}{shape}"
+    raise TypeError(
+        f"run of solver={plan.solver!r} must return dpfast.solvers.Outcome(w), w an array of shape "
+        f"({dim},); got {got}. What it released before is paid for."
+    )
 
 
 @one_blas_thread()
@@ -381,6 +420,7 @@ def carry_out(
                 curator.finish()
         raise
     curator.finish()
+    _check_outcome(outcome, plan)
     return outcome
 
 
