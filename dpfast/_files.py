@@ -194,8 +194,8 @@ def _sync_directory(path: Path) -> None:
 
 
 @contextmanager
-def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """Open a UTF-8 text file like :func:`atomic_file`; a name ending in ``.gz`` is compressed.
+def atomic_writer(path: str | os.PathLike[str], encoding: str = "utf-8") -> Iterator[TextIO]:
+    """Open a text file like :func:`atomic_file`; a name ending in ``.gz`` is compressed.
 
     Raises
     ------
@@ -207,11 +207,11 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             # No time of writing in the file: the same text gives the same bytes.
             with (
                 gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
-                io.TextIOWrapper(packed, encoding="utf-8", newline="") as stream,
+                io.TextIOWrapper(packed, encoding=encoding, newline="") as stream,
             ):
                 yield stream
             return
-        text = io.TextIOWrapper(raw, encoding="utf-8", newline="")
+        text = io.TextIOWrapper(raw, encoding=encoding, newline="")
         try:
             yield text
             text.flush()
@@ -350,7 +350,7 @@ def table_header(path: str | os.PathLike[str], form: CsvForm = USUAL_FORM) -> li
         with _parquet_file(path) as file:
             return list(file.schema_arrow.names)
     with _csv_rows(path, form) as (reader, _):
-        return _csv_header(path, reader)
+        return _csv_header(path, reader, form)
 
 
 def table_chunks(
@@ -364,8 +364,9 @@ def table_chunks(
 ) -> Iterator[dict[str, Any]]:
     """Columns of a CSV or, by the name's ending, of a Parquet file, so many rows at a time.
 
-    A CSV file has double quotes around fields that need them; the first line names the columns, a
-    name ending in ``.gz`` is decompressed, blank lines are skipped.
+    A CSV file has double quotes around fields that need them; the first line names the columns, or
+    the second if the first tells Excel what separates fields (``sep=;``); a name ending in ``.gz``
+    is decompressed, blank lines are skipped.
 
     Parameters
     ----------
@@ -466,7 +467,7 @@ def _csv_chunks(
 ) -> Iterator[dict[str, Any]]:
     """Rows of a CSV file, without the first `skip`."""
     with _csv_rows(path, form) as (reader, share):
-        header = _csv_header(path, reader)
+        header = _csv_header(path, reader, form)
         _check_header(path, header, columns, form)
         positions = [header.index(name) for name in columns]
         start = 0
@@ -523,6 +524,8 @@ def _plain_csv_chunks(
         size = os.fstat(raw.fileno()).st_size
         stream = gzip.GzipFile(fileobj=raw) if ends_in(path, (".gz",)) else raw
         line = stream.readline().removeprefix(b"\xef\xbb\xbf")
+        if line.rstrip() == f"sep={separator}".encode().rstrip():
+            line = stream.readline()
         if not size or not line.strip() or not _is_plain(line, separator):
             return False
         header = [name.strip() for name in line.decode().rstrip("\r\n").split(separator)]
@@ -590,8 +593,18 @@ def _plain_chunk(
     }
 
 
-def _csv_header(path: str | os.PathLike[str], reader: Any) -> list[str]:
-    header = [name.strip() for name in next(filter(None, reader), [])]
+def _csv_header(path: str | os.PathLike[str], reader: Any, form: CsvForm) -> list[str]:
+    """The names, after the line that tells Excel what separates fields, if there is one."""
+    lines = filter(None, reader)
+    header = [name.strip() for name in next(lines, [])]
+    if header == ["sep=", ""]:  # a line "sep=;", divided at the semicolon
+        header = [name.strip() for name in next(lines, [])]
+    elif len(header) == 1 and (line := re.fullmatch("sep=(.?)", header[0])):
+        sign = line[1] or "\t"  # of which nothing is left
+        raise DataError(
+            f"{os.fspath(path)} begins with {'sep=' + sign!r}, which tells Excel what separates "
+            f"fields. {_declare(sign)}"
+        )
     if not any(header):
         raise DataError(f"{os.fspath(path)} is empty; expected a line of column names.")
     return header
@@ -680,12 +693,18 @@ def _check_header(
         if signs := [sign for sign in SEPARATORS if _separates(sign, header, columns, form)]:
             hint = (
                 f"{SEPARATORS[form.separator].capitalize()} must separate names; there are "
-                f'{SEPARATORS[signs[0]]}. Declare "separator": {json.dumps(signs[0])} in the '
-                'bounds, or give --separator, and with it "decimal" if numbers look like 1234,5.'
+                f"{SEPARATORS[signs[0]]}. {_declare(signs[0])}"
             )
         raise DataError(f"{name} lacks {show_columns(missing)}. {found} {hint}")
     if repeated := [column for column in columns if header.count(column) > 1]:
         raise DataError(f"{name} names {show_columns(repeated)} more than once. {found}")
+
+
+def _declare(separator: str) -> str:
+    return (
+        f'Declare "separator": {json.dumps(separator)} in the bounds, or give --separator, and '
+        'with it "decimal" if numbers look like 1234,5.'
+    )
 
 
 def _separates(sign: str, header: list[str], columns: Collection[str], form: CsvForm) -> bool:
@@ -704,7 +723,7 @@ def _refuse_row(
 ) -> NoReturn:
     # Quoted line breaks make the line differ from the row; only a second reading knows it.
     with _csv_rows(path, form) as (reader, _):
-        next(filter(None, reader))
+        _csv_header(path, reader, form)
         deque(itertools.islice(reader, index + 1), maxlen=0)
         line = reader.line_num
     raise DataError(

@@ -2,6 +2,7 @@ import errno
 import gzip
 import json
 import os
+import re
 import stat
 
 import numpy as np
@@ -129,6 +130,22 @@ class TestReadCsv:
     def test_what_names_may_have_been_meant(self, write, header, hint):
         with pytest.raises(DataError, match=hint):
             read_csv(write(f"{header}\n1\n"), ["a", "b"])
+
+    @pytest.mark.parametrize("sign", [";", ",", "\t"])
+    @pytest.mark.parametrize("value", ["1", '"1"'])
+    def test_the_line_that_tells_excel_what_separates(self, write, sign, value):
+        path, form = write(f"sep={sign}\r\na{sign}b\r\n{value}{sign}2\r\n"), CsvForm(sign)
+        assert table_header(path, form) == ["a", "b"]
+        for arrow in (False, True):
+            (chunk,) = table_chunks(path, ["b", "a"], arrow=arrow, form=form)
+            assert [list(map(str, chunk[name])) for name in ("b", "a")] == [["2"], ["1"]]
+        other = CsvForm("|")
+        message = rf"begins with 'sep={re.escape(repr(sign)[1:-1])}', .* Declare \"separator\": "
+        with pytest.raises(DataError, match=message):
+            table_header(path, other)
+        path = write(f"sep={sign}\na{sign}b\n1\n")
+        with pytest.raises(DataError, match="line 3: 1 fields where the header has 2"):
+            list(table_chunks(path, ["a"], form=form))
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
     @pytest.mark.parametrize("name", ["pipe", "pipe.parquet"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast._csv_form import CsvForm
 from dpfast._files import PARQUET, atomic_file, atomic_writer, ends_in, import_parquet
 from dpfast.cli._arguments import Commands, add_csv, add_json, csv_of
 from dpfast.cli._screen import UndeclaredError, check_writable, located, note, reading, show_json
@@ -25,6 +26,7 @@ from dpfast.tabular import (
     default_threshold,
     output_of,
 )
+from dpfast.tabular.frames import form_of
 
 Rows = dict[str, Any]
 
@@ -43,7 +45,8 @@ def add(commands: Commands) -> None:
     predict.add_argument("data", metavar="DATA", help="rows to predict: .csv, .csv.gz or .parquet")
     predict.add_argument(
         "-o", "--output", required=True, metavar="OUT",
-        help="file to write: CSV, compressed if its name ends in .gz, or .parquet",
+        help="file to write: CSV as DATA is written, compressed if its name ends in .gz, or "
+        ".parquet",
     )  # fmt: skip
     predict.add_argument(
         "--id", default="", metavar="A,B", help="columns of DATA to be written in front"
@@ -74,13 +77,14 @@ def run(arguments: argparse.Namespace) -> None:
             "open the first."
         )
     model.schema_ = replace(model.schema_, csv=csv_of(arguments, model.schema_.csv))
+    form = form_of(arguments.data, model.schema_.csv)
     columns = _Columns(model, arguments.threshold)
     ids = [name.strip() for name in arguments.id.split(",") if name.strip()]
     if taken := sorted(set(ids) & set(columns.names)):
         raise ValueError(f"--id names {', '.join(taken)}, which is a column of the predictions.")
     tally = Tally()
     try:
-        with reading(arguments.data) as progress, _writer(arguments.output) as write:
+        with reading(arguments.data) as progress, _writer(arguments.output, form) as write:
             for part in model.encoded(arguments.data, keep=ids, tally=tally, progress=progress):
                 kept = {name: _decoded(column) for name, column in part.kept.items()}
                 write({**kept, **columns.of(part)})
@@ -156,14 +160,14 @@ class _Columns:
 
 
 @contextmanager
-def _writer(path: str) -> Iterator[Callable[[Rows], None]]:
+def _writer(path: str, form: CsvForm) -> Iterator[Callable[[Rows], None]]:
     """What writes some rows after others; the file is there once all of them are."""
     if ends_in(path, PARQUET):
         with _parquet_writer(path) as write:
             yield write
         return
-    with atomic_writer(path) as stream:
-        writer = csv.writer(stream, lineterminator="\n")
+    with atomic_writer(path, form.encoding) as stream:
+        writer = csv.writer(stream, delimiter=form.separator, lineterminator="\n")
         begun = False
 
         def write(rows: Rows) -> None:
@@ -171,7 +175,8 @@ def _writer(path: str) -> Iterator[Callable[[Rows], None]]:
             if not begun:
                 writer.writerow(rows)
                 begun = True
-            writer.writerows(zip(*map(_plain, rows.values()), strict=True))
+            columns = [_written(_plain(column), form) for column in rows.values()]
+            writer.writerows(zip(*columns, strict=True))
 
         yield write
 
@@ -213,3 +218,13 @@ def _plain(column: Any) -> list[Any]:
     """The values of a column; where one is missing in Arrow's, None."""
     found: list[Any] = column.tolist() if hasattr(column, "tolist") else list(column)
     return found
+
+
+def _written(values: list[Any], form: CsvForm) -> list[Any]:
+    """The same with numbers as the table has them, but for signs between groups of digits."""
+    if form.decimal == ".":
+        return values
+    return [
+        str(value).replace(".", form.decimal) if isinstance(value, float) else value
+        for value in values
+    ]
