@@ -105,7 +105,7 @@ def show_report(report: PrivacyReport) -> None:
     show_events(report.events)
 
 
-def show_events(events: Sequence[Event], limit: int = 20) -> None:
+def show_events(events: Sequence[Event]) -> None:
     """Print accesses to the data, equal ones together; of very many the first and the last."""
     events = condensed(events)
     screen = Table()
@@ -114,9 +114,9 @@ def show_events(events: Sequence[Event], limit: int = 20) -> None:
     for name in ("count", "dimension", "sensitivity", "noise"):
         screen.add_column(name, justify="right")
     for index, event in enumerate(events):
-        if len(events) > limit and limit // 2 <= index < len(events) - limit // 2:
-            if index == limit // 2:
-                screen.add_row(f"({len(events) - 2 * (limit // 2):,} more)")
+        if len(events) > 2 * _ENDS and _ENDS <= index < len(events) - _ENDS:
+            if index == _ENDS:
+                screen.add_row(f"({len(events) - 2 * _ENDS:,} more)")
             continue
         cells = ("-" if number is None else f"{number:.4g}" for number in numbers(event))
         mechanism = event.mechanism.replace("_", " ")
@@ -126,6 +126,8 @@ def show_events(events: Sequence[Event], limit: int = 20) -> None:
     say("")
 
 
+# Events that are shown from either end of very many.
+_ENDS = 10
 _COLUMNS = (
     ("dimension", "how many numbers an answer has"),
     ("sensitivity", "how far one record can move the exact answer"),

@@ -14,7 +14,6 @@ from dpfast.objectives.python_erm import PythonErm, PythonErmShape, PythonLoss
 from dpfast.objectives.saddle import Saddle, SaddleProblem, SaddleShape
 from dpfast.objectives.tilted import Tilted, TiltedShape
 from dpfast.shape import ProblemShape
-from dpfast.sums import RowSums
 
 #: Objectives of a problem by name.
 OBJECTIVES: dict[str, type[RiskShape]] = {
@@ -58,19 +57,6 @@ def objective_shape(name: str, shape: ProblemShape, alpha: float, **options: Any
     return OBJECTIVES[name](shape, alpha, **options)
 
 
-def make_objective(name: str, problem: RowSums, alpha: float, **options: Any) -> Any:
-    """The named objective of a problem, with the shape of :func:`objective_shape`.
-
-    Examples
-    --------
-    >>> from dpfast import Problem
-    >>> problem = Problem([[1.0], [-0.5]], [1.0, -1.0], data_norm=1.0)
-    >>> make_objective("tilted", problem, 0.1, tilt=2.0).shape.tilt
-    2.0
-    """
-    return objective_shape(name, problem.shape, alpha, **options).on(problem)
-
-
 __all__ = [
     "OBJECTIVES",
     "Adversarial",
@@ -95,6 +81,5 @@ __all__ = [
     "Snapshot",
     "Tilted",
     "TiltedShape",
-    "make_objective",
     "objective_shape",
 ]

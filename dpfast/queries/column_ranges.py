@@ -21,6 +21,8 @@ from dpfast.sums import RowAccess, RowSums
 _NARROWEST = 1e-300
 # Lengths from which on rows are long, and very long.
 _LONG, _VERY_LONG = 4.0, 64.0
+# How long ``(‖x‖ + ‖center‖) max(factor)`` may be, which rounding errors are charged for.
+_FARTHEST = 1e5
 
 
 class ColumnHistogram(Query):
@@ -79,18 +81,12 @@ class LongRows(Query):
 
     Sensitivity: 1.  A row adds a number from 0 to 1, and so does a mean of such numbers.  It moves
     by less than 0.1 times what the length does.
-
-    Parameters
-    ----------
-    shape : ProblemShape
-    farthest : float, default=1e5
-        How long ``(‖x‖ + ‖center‖) max(factor)`` may be, which rounding errors are charged for.
     """
 
     dimension = 1
 
-    def __init__(self, shape: ProblemShape, farthest: float = 1e5) -> None:
-        self.shape, self.farthest = shape, farthest
+    def __init__(self, shape: ProblemShape) -> None:
+        self.shape = shape
 
     def sensitivity(self, neighboring_relation: str) -> float:
         records_apart(neighboring_relation)  # refuses a relation that there is not
@@ -98,12 +94,12 @@ class LongRows(Query):
 
     def rounding_error(self) -> float:
         """Return the error of the sum, and of lengths that are wrong by roundings of entries."""
-        entries = (self.shape.n_features + 8.0) * UNIT * self.farthest * self.shape.n_samples
+        entries = (self.shape.n_features + 8.0) * UNIT * _FARTHEST * self.shape.n_samples
         return _unit(self.shape) + 0.1 * entries
 
     def largest_factor(self, center: Vector) -> float:
         """Up to which rounding errors are charged for."""
-        return self.farthest / (self.shape.data_norm + float(np.linalg.norm(center)))
+        return _FARTHEST / (self.shape.data_norm + float(np.linalg.norm(center)))
 
     def check_point(self, *point: Any) -> None:
         """Refuse factors that rounding is not charged for."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import numpy as np
@@ -19,9 +18,7 @@ class CandidateLosses(Query):
 
     Sensitivity: all scores change by amounts in an interval of length ``k c C`` that holds 0, c the
     largest weight: in ``[0, c C]``, or in ``[-c C, 0]``, if a record's presence differs, and in
-    ``[-c C, c C]`` if a record is replaced.  The ridge is the same for both.  In l2: a record adds
-    to each of the K scores a number in ``[0, c C]``, so two records differ by at most ``√K c C``,
-    as one does from none.
+    ``[-c C, c C]`` if a record is replaced.  The ridge is the same for both.
 
     Parameters
     ----------
@@ -32,36 +29,27 @@ class CandidateLosses(Query):
         ``C``.
     radius : float
         Bound of the candidates' norms, which the ridge's rounding rests on.
-    norm : {"range", "l2"}, default="range"
-        For a choice, or for the scores themselves.
     """
 
+    norm = "range"
     monotone = True
     fixed = 1
 
     def __init__(
-        self,
-        shape: ProblemShape,
-        candidates: int,
-        loss_clip: float,
-        radius: float,
-        norm: Literal["range", "l2"] = "range",
+        self, shape: ProblemShape, candidates: int, loss_clip: float, radius: float
     ) -> None:
-        self.norm = norm
         self.shape, self.loss_clip, self.radius = shape, loss_clip, radius
         self.largest_argument = shape.largest_weights
         self.dimension = candidates
         self.ridge = 0.5 * shape.n_samples * (shape.alpha or 0.0)
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        """Return the length of the interval, or the distance, that the docstring proves."""
+        """Return the length of the interval that the docstring proves."""
         largest = self.loss_clip * self.shape.record_weight
-        if self.norm == "l2":
-            return math.sqrt(self.dimension) * largest
         return records_apart(neighboring_relation) * largest
 
     def rounding_error(self) -> float:
-        """Return the error of a score, or of all of them.
+        """Return the error of a score.
 
         Any order of additions, and a few units for every row's own loss, see
         :meth:`dpfast.ProblemShape.loss_sum_error`; the ridge is added in two operations.
@@ -69,8 +57,7 @@ class CandidateLosses(Query):
         n, largest = self.shape.n_samples, self.loss_clip * self.shape.max_weight
         ridge = 0.5 * n * (self.shape.alpha or 0.0) * self.radius**2
         losses = n * ((self.shape.most_rows + 24) * largest + 8.0 * self.shape.max_weight)
-        one = 1.1 * UNIT * (losses + 8.0 * ridge)
-        return math.sqrt(self.dimension) * one if self.norm == "l2" else one
+        return 1.1 * UNIT * (losses + 8.0 * ridge)
 
     def check(self, *fixed: Any) -> None:
         """Refuse candidates beyond the radius."""

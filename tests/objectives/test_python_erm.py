@@ -12,7 +12,6 @@ from dpfast.objectives import (
     PythonErm,
     PythonErmShape,
     PythonLoss,
-    make_objective,
     objective_shape,
 )
 from dpfast.objectives._sums import row_sum, weighted_gram
@@ -150,7 +149,8 @@ def test_kernels_refuse_bad_ranges(case):
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))
 def test_the_table(name, case):
     problem = case("float64", "logistic").problem
-    objective, shape = make_objective(name, problem, 0.2), objective_shape(name, problem.shape, 0.2)
+    shape = objective_shape(name, problem.shape, 0.2)
+    objective = shape.on(problem)
     assert objective.shape == shape
     for attribute in ("dim", "strong_convexity", "smoothness"):
         assert getattr(objective, attribute) == getattr(shape, attribute)

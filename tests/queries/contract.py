@@ -930,11 +930,6 @@ def _cases_of_losses() -> list[Case]:
                 empty=lambda query, w: query.ridge * np.sum(w * w, axis=1),
             ),
             case_of_rows(
-                f"losses themselves of candidates, {loss.name}",
-                partial(CandidateLosses, norm="l2"), given,
-                lambda query: [(candidates,)], loss, targets, 0.5,
-            ),
-            case_of_rows(
                 f"losses at steps, {loss.name}", LineSearchLosses, (len(_STEPS), BOUND),
                 lambda query: (
                     [(-20.0 * axis, -axis, _STEPS, query_size(query)) for axis in np.eye(4)]

@@ -15,7 +15,6 @@ from dpfast.objectives import (
     ErmShape,
     Tilted,
     TiltedShape,
-    make_objective,
     objective_shape,
 )
 from dpfast.optimizers import OPTIMIZERS
@@ -186,10 +185,9 @@ def test_measured_excess_risk_stays_below_the_theorems(kind, smooth, mu, delta):
         return objective_shape(objective, problem.shape, alpha, **options)
 
     def value(w, alpha):
-        data = make_objective(objective, problem, 1e-3, **options)
-        return data.value_and_gradient(w)[0] + 0.5 * (alpha - 1e-3) * w @ w
+        return shape(1e-3).on(problem).value_and_gradient(w)[0] + 0.5 * (alpha - 1e-3) * w @ w
 
-    best = optimizer(make_objective(objective, problem, mu or 1e-3, **options), tolerance=1e-5).w
+    best = optimizer(shape(mu or 1e-3).on(problem), tolerance=1e-5).w
     if mu:
         setting = setting_of(shape(mu), problem, shape(mu).minimizer_norm, delta, mu)
         alpha = mu
