@@ -80,6 +80,41 @@ def run(arguments: argparse.Namespace) -> None:
             "--rows must be enough for both classes among the made-up rows; got "
             f"{arguments.rows}, all of one."
         )
+    with FITS.public_rows():
+        timed = dict(_time(_works(arguments, names, X, y), arguments.repeat))
+    fits = [
+        _record(name, *timed[name], X_test, y_test)
+        | {"numpy_seconds": timed[name + _NUMPY][0] if name + _NUMPY in timed else None}
+        for name in names
+        if name in timed
+    ]
+    usual = _record("not private", *timed["not private"], X_test, y_test)
+    result = {
+        "rows": arguments.rows,
+        "columns": arguments.columns,
+        "mebibytes": X.nbytes / 2**20,
+        "threads": arguments.threads,
+        "repeat": arguments.repeat,
+        "epsilon": arguments.epsilon,
+        "delta": arguments.delta,
+        "neighboring_relation": arguments.neighboring_relation,
+        "instruction_set": _kernels.isa_name(),
+        "read_gib_per_second": X.nbytes / _GIB / timed["read"][0],
+        "gradient_seconds": timed["gradient"][0],
+        "gradient_gib_per_second": X.nbytes / _GIB / timed["gradient"][0],
+        "non_private": usual,
+        "fits": fits,
+    }
+    if arguments.json:
+        show_json("bench", result)
+    else:
+        _show(result)
+
+
+def _works(
+    arguments: argparse.Namespace, names: list[str], X: NDArray[Any], y: NDArray[Any]
+) -> dict[str, Callable[[], Any]]:
+    """What is timed, by name: reading, a gradient, and fits."""
     problem = Problem(X, 2.0 * y - 1.0, data_norm=1.0, n_jobs=arguments.threads)
     w = np.zeros(problem.shape.dim)
     flat = X.reshape(-1)
@@ -108,35 +143,7 @@ def run(arguments: argparse.Namespace) -> None:
     for name in names:
         works[name] = partial(private, name)
         works[name + _NUMPY] = partial(in_numpy, name)
-    with FITS.public_rows():
-        timed = dict(_time(works, arguments.repeat))
-    fits = [
-        _record(name, *timed[name], X_test, y_test)
-        | {"numpy_seconds": timed[name + _NUMPY][0] if name + _NUMPY in timed else None}
-        for name in names
-        if name in timed
-    ]
-    usual = _record("not private", *timed["not private"], X_test, y_test)
-    result = {
-        "rows": arguments.rows,
-        "columns": arguments.columns,
-        "mebibytes": X.nbytes / 2**20,
-        "threads": arguments.threads,
-        "repeat": arguments.repeat,
-        "epsilon": arguments.epsilon,
-        "delta": arguments.delta,
-        "neighboring_relation": arguments.neighboring_relation,
-        "instruction_set": _kernels.isa_name(),
-        "read_gib_per_second": X.nbytes / _GIB / timed["read"][0],
-        "gradient_seconds": timed["gradient"][0],
-        "gradient_gib_per_second": X.nbytes / _GIB / timed["gradient"][0],
-        "non_private": usual,
-        "fits": fits,
-    }
-    if arguments.json:
-        show_json("bench", result)
-    else:
-        _show(result)
+    return works
 
 
 def _rows(n: int, d: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:

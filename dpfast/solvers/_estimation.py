@@ -42,11 +42,12 @@ _LEAST_UNIT = 0.01
 _LEAST_SHARE, _LEAST_NOISE = 0.15, 1.0
 # Of the curvature's noise, times the root of the weights' number: what eigenvalues are at least.
 _FLOOR = 1.0
-# What is refused: the margins' move.
+# Variances are refused where margins move farther than this part of what the curvature bears.
 _MOVE = 0.75
-# With a log link: the share of the curvature that is cut, what the intercept may miss of its error,
-# and the margins' mean square move.
-_LOST, _STRAYED, _ASTRAY = 0.33, 0.5, 0.06
+# And with a log link, where a larger share of the curvature is cut, or the mean square of the
+# margins' moves is larger; that of the intercept, where it misses a larger part of its error.
+_LOST, _STRAYED, _MISSED_BY_INTERCEPT = 0.33, 0.06, 0.5
+# Why one is refused: its directions hide in the noise, margins move too far, or most others are.
 _HIDES, _MOVES, _AMONG = 1.0, 2.0, 3.0
 # Where more than this share is refused, so are the rest.
 _MOST = 0.75
@@ -113,7 +114,7 @@ class Found:
     noise: Matrix  # covariance of that in the mean score, the curvature's included
     scale: float  # at which residuals are cut; 1 for other slopes
     strayed: float  # mean square of the margins' moves to the estimate from where scores were asked
-    heard: float  # what a row's curvature is bounded by, in units of the mean's
+    curvature_bound: float  # of a row, in units of the mean curvature
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class _Path:
 
 
 class Asking:
-    """Who asks, in which coordinates.
+    """What the rows are asked in the coordinates, and what was learned of their slopes.
 
     `pull` is the ridge in the coordinates, `limit` what the reach of a stack may be, and `part`
     what one row counts of a record.  Slopes are cut at `scale`, and the mean weight of the rows is
@@ -383,19 +384,18 @@ class Steps:
         noise = self._noise(deviation, second.stddev / self.ask.n, change)
         moved = mean + change - path.points[course.curvature_at]
         assert isinstance(second.query, WeightedCurvature)
-        heard, strayed = second.query.curvature_bound, path.strayed(mean + change, curvature)
         return Found(
-            mean + change,
-            moved,
-            curvature,
-            inverse,
-            values,
-            vectors,
-            seen,
-            noise,
-            scale,
-            strayed / self.unit,
-            heard,
+            v=mean + change,
+            moved=moved,
+            curvature=curvature,
+            inverse=inverse,
+            values=values,
+            vectors=vectors,
+            seen=seen,
+            noise=noise,
+            scale=scale,
+            strayed=path.strayed(mean + change, curvature) / self.unit,
+            curvature_bound=second.query.curvature_bound,
         )
 
     def spread(self, found: Found, products: Gaussian | None, residuals: Gaussian | None) -> Matrix:
@@ -459,7 +459,7 @@ class Steps:
         if along @ along > most**2 * self.unit:
             return np.ones(self.ask.dim, dtype=bool)  # the curvature was that of another place
         log_link = self.ask.shape.loss.log_link
-        if log_link and (self._lost(found) > _LOST or found.strayed > _ASTRAY):
+        if log_link and (self._lost(found) > _LOST or found.strayed > _STRAYED):
             return np.ones(self.ask.dim, dtype=bool)  # a few rows had most of it, or it bends
         by_columns = self.ask.transform @ found.inverse
         variances = np.einsum("ij,ij->i", by_columns, self.ask.transform)
@@ -470,7 +470,7 @@ class Steps:
         if log_link and self.ask.shape.intercept != 0.0:
             # What a linear step misses of an exponential goes to the intercept.
             error = abs(self.ask.shape.intercept) * math.sqrt(covariance[-1, -1])
-            far[-1] |= 0.5 * found.strayed > _STRAYED * error
+            far[-1] |= 0.5 * found.strayed > _MISSED_BY_INTERCEPT * error
         return far
 
     def _lost(self, found: Found) -> float:
@@ -482,7 +482,7 @@ class Steps:
         curvature = self.ask.curvatures(found.v)
         mean = float(_RULE @ curvature / _RULE.sum())
         size = curvature / mean * (_POINTS**2 + self.ask.dim - 1.0)
-        kept = np.minimum(1.0, found.heard / size)
+        kept = np.minimum(1.0, found.curvature_bound / size)
         along = _RULE * curvature * _POINTS**2
         return 1.0 - float(along @ kept / along.sum())
 

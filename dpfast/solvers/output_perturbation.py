@@ -173,17 +173,10 @@ def plan(
     if w_radius is not None:
         w_radius = check_real("w_radius", w_radius, low=0.0, low_open=True)
     noise = _choose_noise(noise, shape.dim, budget, accountant, calibration)
-    target_range, whole = None, budget
-    of_rows = isinstance(shape, ProblemShape) and objective == "erm"
-    if of_rows and mode == "certificate" and w_radius is None:
-        target_range, budget = _target_range.planned_of_pure(
-            target_rounds, shape, budget, neighboring_relation, shape.several_rows
-        )
-    elif target_rounds not in ("auto", 0):
-        raise ValueError(
-            "target_rounds must be 0 but for mode='certificate', objective='erm' and no w_radius; "
-            f"got {target_rounds!r}."
-        )
+    whole, learns = budget, mode == "certificate" and objective == "erm" and w_radius is None
+    target_range, budget = _learned_range(
+        learns, target_rounds, shape, budget, neighboring_relation
+    )
     if target_range is not None and minimizer_norm is None:
         minimizer_norm = TYPICAL_NUMBER / shape.row_norm
     factor = _noise_factor(shape.dim, budget, noise, accountant, calibration)
@@ -236,6 +229,22 @@ def plan(
         },
         objective=goal if task.given else None,
     )
+
+
+def _learned_range(
+    learns: bool, target_rounds: int | str, shape: Any, budget: Budget, relation: str
+) -> tuple[TargetRange | None, Budget]:
+    """How the range of numeric targets is learned, if it can be, and the budget that it leaves."""
+    if learns and isinstance(shape, ProblemShape):
+        return _target_range.planned_of_pure(
+            target_rounds, shape, budget, relation, shape.several_rows
+        )
+    if target_rounds not in ("auto", 0):
+        raise ValueError(
+            "target_rounds must be 0 but for mode='certificate', objective='erm' and no w_radius; "
+            f"got {target_rounds!r}."
+        )
+    return None, budget
 
 
 def _refuse_given(mode: str, **options: Any) -> None:
