@@ -527,6 +527,7 @@ def _norm(deviation: float, size: int) -> float:
 def _whitening(moments: Matrix, deviation: float) -> Matrix:
     """What makes coordinates of these second moments white, where it stands out of the noise."""
     noise = _norm(deviation, len(moments))
+    # All vectors: those that stand out alone take as long, and the others need a basis, too.
     eigenvalues, vectors = np.linalg.eigh(moments)
     # White is the guess; only what is further from it than the noise reaches is believed.
     away = eigenvalues - 1.0

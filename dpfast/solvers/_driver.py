@@ -95,7 +95,8 @@ def _resolve(
     return output_perturbation.SOLVER
 
 
-# Accountants that price no Gaussian noise, or an analysis that other solvers have.
+# Accountants that do not price the Gaussian noise of whitened descent, and those that price
+# objective perturbation.
 _FOR_OTHERS, _FOR_OBJECTIVE = ("pure", "optimal", "objective"), ("auto", "objective", "pure")
 # Rows up to which the n² steps that rrpsgd may take end within a minute or so.
 _FEW_ROWS = 2**15

@@ -28,6 +28,7 @@ from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_rules import SURE, is_mean, sure
 
 _SLOPES, _RESIDUALS = "slopes along the constant", "sum of residuals"
+# Releases of the slopes: the moves of a search for their zero.
 ROUNDS = 5
 # Of all rounds together, the share of the budget, in units of mu², with which a mean slope has this
 # noise, but no more than the most.
@@ -94,9 +95,9 @@ class Level:
 
 
 def planned(shape: ProblemShape, rows: float, left: float, release: Release) -> Level | None:
-    """How the intercept is settled; `rows` is ``µ n / √k``.  None if noise hides what there is.
+    """How the intercept is settled; None if noise hides what there is.
 
-    Others leave this share of the budget.
+    `rows` is ``µ n / √k``, and `left` the share of the budget that others leave.
     """
     n = float(shape.n_samples)
     share = quantile_share(shape, rows, left)
@@ -110,7 +111,7 @@ def planned(shape: ProblemShape, rows: float, left: float, release: Release) -> 
 
 
 def quantile_share(shape: ProblemShape, rows: float, left: float) -> float:
-    """Of the budget, in units of mu², if others leave so much; `rows` is ``µ n / √k``.
+    """Share of the budget, in units of mu², for the rounds; `rows` and `left` as for a plan.
 
     None for the median, which is even, and where no slope stands out of the noise.
 

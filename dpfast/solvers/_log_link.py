@@ -48,7 +48,8 @@ _WORTH, _WORTH_IN_ALL, _MORE_MEAN = 6.0, 100.0, 0.25
 _ROUNDS, _STEPS = 4, 6
 # A step moves intercept and length no farther than this.
 _FARTHEST = 0.7
-# Their clip: a factor of the rule, and in means at least.
+# The clip of the two slopes, over their spread times the root of the rows in units of the noise: as
+# these get many, both noise and what is cut vanish; and the least, in means.
 _WIDE, _LEAST = 0.25, 2.0
 # Rows of groups count alike as far as groups then count as much as so many rows; for the weights'
 # direction, as so many a weight.

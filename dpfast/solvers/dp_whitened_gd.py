@@ -15,10 +15,9 @@ Targets that are numbers may be far narrower than their declared bounds: a run l
 first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`); if a mean is asked for,
 of a range as wide as counts of the tails are worth (`dpfast/solvers/_target_tails.py`).  The
 intercept of a quantile, or of a mean over groups, is settled in the end, by what nothing clips
-(`dpfast/solvers/_level.py`).  Losses
-with a log link come with no scale of their slopes, either: a run learns mean and spread of the
-targets first, and corrects intercept and length of the weights in the end
-(`dpfast/solvers/_log_link.py`).
+(`dpfast/solvers/_level.py`).  Losses with a log link come with no scale of their slopes, either: a
+run learns mean and spread of the targets first, and corrects intercept and length of the weights in
+the end (`dpfast/solvers/_log_link.py`).
 
 Where a record is a group of rows, such as all rows of a person, its gradient is clipped as one
 vector, by a radius that is learned on the way (`dpfast/solvers/_groups.py`).
@@ -136,7 +135,7 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "shrinkage": {"low": 0.0, "high": 1.0},
     "average": {"low": 0.0, "high": 1.0},
 }
-# This over the rows behind one weight, times µ, is the share of the weights' length that may miss.
+# Over the rows behind one weight, times µ: the share of the weights' length that may be missing.
 _SHORT = 4.0
 # What follows the sizes of groups, or the weights of rows, once they are known.
 _FOLLOWING = ("clip", "step", "intercept_step", "momentum", "shrinkage", "james_stein")
