@@ -97,6 +97,10 @@ class LongRows(Query):
         entries = (self.shape.n_features + 8.0) * UNIT * _FARTHEST * self.shape.n_samples
         return _unit(self.shape) + 0.1 * entries
 
+    def length(self, share: float) -> float:
+        """The length of which rows add up to this share of all."""
+        return float(_LONG * (_VERY_LONG / _LONG) ** min(1.0, max(0.0, share)))
+
     def largest_factor(self, center: Vector) -> float:
         """Up to which rounding errors are charged for."""
         return _FARTHEST / (self.shape.data_norm + float(np.linalg.norm(center)))

@@ -40,6 +40,7 @@ from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _column_ranges
 from dpfast.solvers._column_ranges import ColumnRanges
+from dpfast.solvers._lengths import usual_length
 
 _SQRT_2 = math.sqrt(2.0)
 # Mean squares of a normal column over the square of its mean absolute value.
@@ -49,6 +50,8 @@ _TAIL = 0.75
 # Deviations of the noise: below the first a mean absolute value is not told from zero, and by the
 # others measured squares are believed to be too small.
 _UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
+# How high spikes are, over the length of the longest rows that are not cut.
+_SPIKE = 0.6
 # And by so many the mean of the rows' weights differs from the largest, if it does.
 _BELIEF_IN_WEIGHTS = 2.0
 # Of columns whose range is known: deviations of the noise up to which entries may be farther from
@@ -93,6 +96,7 @@ class Learning:
     """The accesses that coordinates are learned by, and their public numbers."""
 
     ranges: ColumnRanges | None  # of numeric columns; None: as they were declared
+    lengths: Gaussian | None  # of rows; None: as long as their bound
     moments: tuple[Gaussian, ...]
     correlation: Gaussian | None
     correlation_rounds: int  # 1 or 2
@@ -291,11 +295,17 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     center, scale, spread = np.zeros(d), np.ones(d), spread_of(binary, height)
     shares = np.zeros(query.counted)
     ranged, deviations = np.zeros(d, dtype=bool), np.ones(d)
+    numbers, highest = declared(shape, "number"), height
     if learning.ranges is not None:
         told = _column_ranges.learn_ranges(learning.ranges, unit * height, curator)
         if told is not None:
             ranged, deviations = told.believed, told.deviation / unit
             center = np.where(ranged, told.center / unit, 0.0)
+    if learning.lengths is not None:
+        usual = usual_length(learning.lengths, curator)
+        scale = np.where(categories, 1.0, usual)
+        if usual < 1.0:
+            highest = min(height, _SPIKE * usual * math.sqrt(shape.dim))
     for mechanism in moments:
         query = _parts_of(mechanism)
         # Indicators are not centered, so that they have no negative parts.
@@ -314,12 +324,14 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         moves = ~categories & (np.minimum(above, below) > _MOVES * noise)
         zeros = moves & _mostly_zero(scale * below, offset)
         center = centers.add(offset + scale * mean, known)
-        low, high = _variance_bounds(size, mean, apart, scale, height)
+        least = _least_seen(size, apart, numbers)
+        low, high = _variance_bounds(size, least, mean, apart, scale, highest)
         # Where entries are, on average, no farther from the center than their range tells.
         near = ranged & (scale * (size - _FARTHER * apart) < deviations / math.sqrt(_NORMAL))
         narrow = None
         if mechanism is moments[0]:
-            center = centers.add(offset, np.where(near, _OFF * deviations, math.inf))
+            alike = np.where(least < _UNSEEN * apart, scale * least, math.inf)
+            center = centers.add(offset, np.where(near, _OFF * deviations, alike))
             narrow = np.minimum(high, np.square(_WIDER * deviations))
         variance, spiky = _variances(low, high, near, narrow, measured)
         lowest = np.where(counted, 0.0, -height)
@@ -352,15 +364,29 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     )
 
 
+def _least_seen(size: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:
+    """The least that mean absolute values are taken for.
+
+    Numbers that are not told from zero are taken to be alike: their mean is known far better than
+    any of them.
+    """
+    least = np.full(len(size), _UNSEEN * noise)
+    unseen = numbers & (size < least)
+    if unseen.any():
+        together = max(0.0, float(size[unseen].mean())) + noise / math.sqrt(unseen.sum())
+        least[unseen] = np.minimum(least[unseen], together)
+    return least
+
+
 def _variance_bounds(
-    size: Vector, mean: Vector, noise: float, scale: Vector, height: float
+    size: Vector, least: Vector, mean: Vector, noise: float, scale: Vector, height: float
 ) -> tuple[Vector, Vector]:
     """Bounds of the columns' variances from mean absolute values and means in units of `scale`.
 
     A column is at least as spread as a normal one, as what its center was wrong by, and as the
     noise; and at most as one of spikes of this height.
     """
-    high = np.maximum(size, _UNSEEN * noise) * scale * height
+    high = np.maximum(size, least) * scale * height
     low = scale**2 * (_NORMAL * np.maximum(size**2 - mean**2, 0.0) + 0.25 * mean**2 + noise**2)
     return np.minimum(low, high), np.maximum(low, high)
 

@@ -1,13 +1,50 @@
-"""What releases tell of the lengths of rows, beside the bound that was declared."""
+"""What releases tell of the lengths of rows, beside the bound that was declared.
+
+A mean of their logarithms is one number, which tells that most rows are far shorter than their
+bound where noise hides every column by itself.
+"""
 
 from __future__ import annotations
 
 import math
 
-from dpfast.shape import ProblemShape
+import numpy as np
 
+from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
+from dpfast.queries import LongRows
+from dpfast.shape import ProblemShape
+from dpfast.solvers._shares import Release
+
+# Deviation of the noise in that mean, as a share of all lengths that are told apart, and shares of
+# the budget, in units of mu²: the least, and the most that it is worth.
+_DEVIATION, _LEAST, _MOST = 0.07, 1e-4, 0.05
+# Rows of more than this share of the bound are taken to be as long as it.
+_LONG = 0.5
 # Rows of less than this share of the declared bound are worth a word.
 _SHORT = 0.1
+
+
+def share(rows: float) -> float:
+    """Of the budget, for the mean; 0 if that costs too much.  `rows` is ``µ n``."""
+    asked = (rows * _DEVIATION) ** -2.0
+    return max(asked, _LEAST) if asked <= _MOST else 0.0
+
+
+def planned(shape: ProblemShape, share: float, release: Release) -> Gaussian:
+    """Settle the access; `release` calibrates one from its share of the budget."""
+    return release(share, LongRows(shape), "row lengths")
+
+
+def usual_length(mechanism: Gaussian, curator: Curator) -> float:
+    """How long rows are, over their bound: a deviation of the noise more than is told."""
+    query = mechanism.query
+    assert isinstance(query, LongRows)
+    shape, longest = query.shape, query.length(1.0)
+    factor = np.full(shape.n_features, longest * math.sqrt(shape.n_features) / shape.data_norm)
+    told = float(curator.release(mechanism, np.zeros(shape.n_features), factor)[0])
+    found = query.length((told + mechanism.stddev) / shape.n_samples) / longest
+    return found if found < _LONG else 1.0
 
 
 def said_of_lengths(shape: ProblemShape, mean_square: float) -> tuple[str, ...]:

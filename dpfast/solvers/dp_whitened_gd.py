@@ -54,7 +54,7 @@ from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_flag, check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
-from dpfast.mechanisms import Access, Query
+from dpfast.mechanisms import Access, Gaussian, Query
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, records_apart
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import (
@@ -68,6 +68,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import (
     _column_ranges,
     _groups,
+    _lengths,
     _level,
     _log_link,
     _seconds,
@@ -252,12 +253,13 @@ def plan(
     options = _checked(chosen, rule.settings, shape, u)
     target_rounds = _check_target_rounds(target_rounds, shape)
     ranges, for_ranges = _column_ranges_planned(range_rounds, terms)
+    lengths, for_lengths = _lengths_planned(terms, ranges)
     clip_norm, limit = _clipping(shape, options, ranges)
 
     slopes = _slopes(terms, rule, clip_norm, limit, consistent, target_rounds)
     counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
     for_tails = _target_tails.share(terms.rows) if counts_tails else 0.0
-    for_others = slopes.share + for_ranges + for_tails
+    for_others = slopes.share + for_ranges + for_lengths + for_tails
     level, left = None, _left(options, for_others)
     # A ridge has a part in where the intercept belongs.
     if target_rounds > 0 and not ridge:
@@ -269,7 +271,7 @@ def plan(
     settings = Settings(
         **options,
         **slopes.learned,
-        learning=_learning(terms, options, ranges, limit),
+        learning=_learning(terms, options, ranges, lengths, limit),
         gradient=release(left / options["iterations"], slopes.query, _GRADIENT),
         gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
@@ -360,6 +362,19 @@ def _column_ranges_planned(
         raise ValueError(f"range_rounds must be 0 where noise would hide all rows; got {rounds}.")
     ranges = _column_ranges.planned(terms.shape, numeric, rounds, a_round, terms.release)
     return ranges, _column_ranges.cost(rounds, a_round)
+
+
+def _lengths_planned(terms: _Terms, ranges: ColumnRanges | None) -> tuple[Gaussian | None, float]:
+    """How rows' lengths are learned where ranges are not, and the share of the budget.
+
+    Not if most columns are those of categories, whose scales follow from their counts.
+    """
+    shape = terms.shape
+    share = _lengths.share(terms.rows * math.sqrt(records_apart(terms.relation)))
+    categories = np.count_nonzero(declared(shape, "one-hot", "binary"))
+    if ranges is not None or 2 * categories >= shape.n_features or share == 0.0:
+        return None, 0.0
+    return _lengths.planned(shape, share, terms.release), share
 
 
 def _clipping(
@@ -467,7 +482,11 @@ def _left(options: dict[str, Any], for_others: float) -> float:
 
 
 def _learning(
-    terms: _Terms, options: dict[str, Any], ranges: ColumnRanges | None, limit: float
+    terms: _Terms,
+    options: dict[str, Any],
+    ranges: ColumnRanges | None,
+    lengths: Gaussian | None,
+    limit: float,
 ) -> Learning:
     """The accesses that coordinates are learned by."""
     shape, _, u, release = terms
@@ -483,7 +502,8 @@ def _learning(
     if correlated > 0.0:
         gram = Gram(shape, options["correlation_clip"] * unit, limit)
         correlation = release(correlated / again, gram, _CORRELATION)
-    return Learning(ranges, moments, correlation, again, limit, evened=options["james_stein"])
+    evened = options["james_stein"]
+    return Learning(ranges, lengths, moments, correlation, again, limit, evened)
 
 
 def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
@@ -501,6 +521,8 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
     if learning.ranges is not None:
         first += [(learning.ranges.histogram, learning.ranges.rounds)]
         first += [(learning.ranges.long_rows, 1)]
+    if learning.lengths is not None:
+        first.append((learning.lengths, 1))
     first += [(mechanism, 1) for mechanism in learning.moments]
     if learning.correlation is not None:
         first.append((learning.correlation, learning.correlation_rounds))
