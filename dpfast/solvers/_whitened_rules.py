@@ -17,7 +17,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers._target_range import TargetRange
 
 # Rows behind one weight, times µ, below which full steps would mostly follow the noise.
-_HOPELESS = 2.5
+_HOPELESS = 2.75
 # From here on squares tell more of a column's variance than noise hides.
 _SQUARES = 15.0
 # The weight of the counts of the classes beside columns' moments, which tell the less of the two
