@@ -15,11 +15,15 @@ from dpfast.solvers._coordinates import _least_seen, learn
 DELTA = 1e-6
 
 
+def rows_of(width, n=10_000, d=8):
+    """Rows of this length, over their bound."""
+    X = np.random.default_rng(3).standard_normal((n, d))
+    return X * width * math.sqrt(d) / np.linalg.norm(X, axis=1, keepdims=True)
+
+
 def table(width, kind="number", n=10_000, d=8):
-    """Rows of this length, over their bound, with a signal."""
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((n, d))
-    X *= width * math.sqrt(d) / np.linalg.norm(X, axis=1, keepdims=True)
+    """The same with a signal."""
+    X, rng = rows_of(width, n, d), np.random.default_rng(4)
     y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-3.0 * X.sum(axis=1) / width)), 1.0, -1.0)
     columns = tuple(ColumnBlock(kind, j, j + 1) for j in range(d))
     return Problem(X, y, "logistic", data_norm=math.sqrt(d), columns=columns)
@@ -83,7 +87,7 @@ def test_short_rows_are_scaled_to_about_one(epsilon):
     for seed in range(10):
         curator = Curator(problem, Ledger(Budget(epsilon, DELTA)), SecureGenerator(seed))
         z = learn(learning, problem.shape, curator).transform
-        rows = np.column_stack([problem.X, np.ones(len(problem.X))]) @ z[:, :-1]
+        rows = np.column_stack([rows_of(0.1, 20_000), np.ones(20_000)]) @ z[:, :-1]
         lengths.append(np.sqrt(np.mean(np.square(rows))))
     assert 0.3 < np.median(lengths) < 2.0
 
