@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from dpfast._arrays import in_order
 from dpfast._validation import check_integer
 from dpfast.blocks._contract import check_name
 from dpfast.blocks._source import Piece
@@ -154,7 +155,7 @@ def _opened(name: str, given: Any, ndim: int) -> Any:
     elif isinstance(given, np.memmap):
         opened = _Mapped(given)
     elif scipy.sparse.issparse(given):
-        opened = given.tocsr()
+        opened = in_order(name, given).tocsr()
     elif not isinstance(given, np.ndarray):
         raise TypeError(
             f"{name} must be an array or the name of a .npy file; got {type(given).__name__}."
@@ -276,5 +277,5 @@ def _as_piece(where: str, X: Any, y: Any, weight: Any = None, groups: Any = None
                 f"{values.shape}."
             )
         parts.append(values)
-    X = X.tocsr() if scipy.sparse.issparse(X) else X
+    X = in_order("X", X).tocsr() if scipy.sparse.issparse(X) else X
     return Piece(X, parts[0], parts[1], where, parts[2])

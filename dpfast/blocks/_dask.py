@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._arrays import in_order
 from dpfast._validation import check_flag
 from dpfast.blocks._contract import Block, Executor, check_name
 from dpfast.blocks._groups import keys_of
@@ -305,7 +306,7 @@ def _matrix(X: Any) -> Any:
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
     if hasattr(X, "tocsr"):
-        return X.tocsr()
+        return in_order("X", X).tocsr()
     return np.asarray(X)
 
 
