@@ -356,8 +356,9 @@ def arrow_values(name: str, column: Any) -> Values:
     if isinstance(column, pyarrow.ChunkedArray):
         column = column.combine_chunks()
     if types.is_dictionary(column.type):
-        if types.is_string(column.type.value_type) and not column.null_count:
-            return Distinct(column.dictionary.to_pylist(), column.indices.to_numpy())
+        texts = column.dictionary
+        if types.is_string(texts.type) and not (column.null_count or texts.null_count):
+            return Distinct(texts.to_pylist(), column.indices.to_numpy())
         column = column.dictionary_decode()
     kind = column.type
     if types.is_temporal(kind) and not types.is_time(kind) and not types.is_duration(kind):

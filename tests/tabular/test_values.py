@@ -265,6 +265,7 @@ class TestContainers:
             (pa.array([1, None]), [1.0, np.nan]),
             (pa.array(["a", None]), ["a", ""]),
             (pa.array(["a", None]).dictionary_encode(), ["a", ""]),
+            (pa.DictionaryArray.from_arrays([1, 0], ["a", None]), ["", "a"]),
             (pa.array([True, None]), ["True", ""]),
             (pa.array([True, False]), [True, False]),
             (pa.array([Decimal("1.5")]), [1.5]),
