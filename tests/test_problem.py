@@ -374,7 +374,7 @@ def test_what_entries_of_one_place_add_up_to_is_no_matter_of_other_rows(form):
         X = several_entries_of_one_place(form, unsorted)
         given, y = X.copy(), np.ones(6)
         problem = Problem(X, y, data_norm=1.0)
-        in_batches = BlockProblem(from_batches(lambda rows=X: [(rows, y)]), data_norm=1.0)
+        in_batches = BlockProblem(from_batches(lambda rows=X, y=y: [(rows, y)]), data_norm=1.0)
         w = np.array([0.5, 1.0, 0.25, 0.0])
         found += [problem.margins(w)[1:], in_batches.margins(w)[1:]]
         model = LogisticRegression(classes=[-1, 1], data_norm=1.0)
