@@ -351,7 +351,7 @@ def test_ids_that_may_be_written_in_several_ways_are_refused():
     """Equal sets have their entries in any order: rows of one person counted as those of two."""
     ids = np.fromiter([frozenset({8, 0}), frozenset({1}), frozenset({0, 8})], object, count=3)
     assert repr(ids[0]) != repr(ids[2])
-    with pytest.raises(TypeError, match="ids that are written in one way.*got frozenset"):
+    with pytest.raises(TypeError, match=r"ids that are written in one way.*got frozenset"):
         group_starts([ids], "here")
 
 
