@@ -963,6 +963,12 @@ class TestPersons:
                 with pytest.raises(DataError, match=r"'who': expected ids of one type.*as text"):
                     read(table)
 
+    def test_a_letter_and_its_accent_make_no_second_person_of_one(self, visits):
+        who = visits["who"].str.replace("p", "\u00e9").to_list()
+        who[::2] = [name.replace("\u00e9", "e\u0301") for name in who[::2]]
+        settled = TableModel(BOUNDS, person="who").prepare(visits.assign(who=who))
+        assert settled.n_samples == visits["who"].nunique()
+
     def test_persons_in_an_arrow_array(self, visits):
         arrow = pytest.importorskip("pyarrow")
         model, who = TableModel(BOUNDS, person="who"), visits["who"].tolist()
