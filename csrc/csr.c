@@ -134,7 +134,9 @@ dpfast_status dpfast_csr_row_norms(const dpfast_csr *rows, double *norms)
         const ptrdiff_t start = (ptrdiff_t)dpfast_index_at(rows->indptr, rows->indptr_type, i);
         const ptrdiff_t end = (ptrdiff_t)dpfast_index_at(rows->indptr, rows->indptr_type, i + 1);
         if (rows->values == NULL) {
-            norms[i] = sqrt((double)(end - start)) * (1.0 + 2.0 * DBL_EPSILON);
+            /* As of stored ones: another row's entry, which is none, must not move the last bit. */
+            const double stored = (double)(end - start);
+            norms[i] = sqrt(stored) * (1.0 + (stored / 2.0 + 4.0) * DBL_EPSILON);
         } else {
             /* No column occurs twice, so the stored entries have the norm of the row. */
             dpfast_dense entries = {0};

@@ -555,6 +555,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         for params in candidates:
             made = clone(self.estimator).set_params(**params)
             made._check_settings(fit_params)
+            made._by_exposure(None, y, fit_params)
             targets, _ = made._resolve_targets(y)
             targets[-1](y)
 

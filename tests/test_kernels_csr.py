@@ -313,16 +313,25 @@ def test_row_norms_are_upper_bounds_at_any_scale(isa, scale, d, value_type):
             assert norm <= float(exact) * (1 + (len(row) + 16) * 2.0**-52) + 1e-323
 
 
-def test_row_norms_of_implicit_ones_are_upper_bounds(isa):
+@pytest.mark.parametrize("value_type", [np.float64, np.float32])
+def test_row_norms_of_implicit_ones_are_those_of_stored_ones(isa, value_type):
+    """One entry that was none moved the last bits of all other rows' norms.
+
+    By those rows are scaled, and weights that cancel make a whole margin of them.
+    """
     counts = np.arange(400)
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     indices = np.concatenate([np.arange(k) for k in counts]).astype(np.int32)
-    norms = np.empty(400)
+    norms, others = np.empty((2, 400))
     _kernels.CsrRows(indptr, indices, None, 400, np.ones(400)).row_norms(0, 400, norms)
+    data = np.ones(len(indices), dtype=value_type)
+    data[-1] = 0.5
+    _kernels.CsrRows(indptr, indices, data, 400, np.ones(400)).row_norms(0, 400, others)
+    np.testing.assert_array_equal(norms[:-1], others[:-1])
     with mpmath.workdps(60):
         for count, norm in zip(counts, norms, strict=True):
             assert mpmath.mpf(float(norm)) >= mpmath.sqrt(int(count))
-    np.testing.assert_allclose(norms, np.sqrt(counts), rtol=1e-15)
+    np.testing.assert_allclose(norms, np.sqrt(counts), rtol=1e-13)
 
 
 @settings(max_examples=30)

@@ -15,6 +15,7 @@ from dpfast import (
     HuberRegressor,
     LinearSVC,
     LogisticRegression,
+    PoissonRegressor,
     PrivacyReport,
 )
 from dpfast.errors import CertificateNotReached, QuestionableSettingWarning
@@ -328,6 +329,7 @@ def test_without_refit_no_model_is_kept(table):
 
 def test_nothing_is_spent_on_a_wrong_search(table):
     X, y = table
+    counts = PoissonRegressor(data_norm=1.0, target_bounds=(0.0, 2.0))
     wrong = [
         (search(estimator=LinearSVC(data_norm=1.0)), ValueError, "classes must be declared"),
         (search(estimator=classifier(data_norm=None)), ValueError, "data_norm must be declared"),
@@ -350,6 +352,7 @@ def test_nothing_is_spent_on_a_wrong_search(table):
         (search(grid={"class_weight": [None, {7: 1.0}]}), ValueError, "class_weight must have"),
         (search(estimator=classifier(max_weight=-1.0)), ValueError, "max_weight must be"),
         (search(estimator=classifier(strict="no")), TypeError, "strict must be"),
+        (search(estimator=counts, grid={"max_exposure": [2.0]}), ValueError, "exposure must be"),
     ]
     with BudgetAccountant(Budget(100.0, 1e-3)) as accountant:
         for one, error, message in wrong:

@@ -14,9 +14,18 @@ import pytest
 import scipy.sparse
 from reference import dense as twin
 
-from dpfast import Budget, Loss, PrivacyLeakWarning, Problem, ProblemShape, plan
+from dpfast import (
+    Budget,
+    LogisticRegression,
+    Loss,
+    PrivacyLeakWarning,
+    Problem,
+    ProblemShape,
+    plan,
+)
 from dpfast import rows as storage
 from dpfast import shape as shapes
+from dpfast.blocks import BlockProblem, from_batches
 from dpfast.coded import CodedMatrix
 from dpfast.errors import ConversionWarning
 from dpfast.queries import ClippedGradient, ProductSums, coordinates
@@ -335,6 +344,44 @@ def test_sparse_layouts_that_cost_a_copy_say_so():
         if reason != "int64":
             np.testing.assert_allclose(problem.clipped_gradient(np.ones(9))[0], expected)
         assert matrix.nnz == before.nnz  # the caller's matrix is left alone
+
+
+def several_entries_of_one_place(form, unsorted):
+    """Rows whose entries make 0 in the order in which they are stored; those of row 0 are few.
+
+    Zeros beside them, since few entries are sorted in a way that leaves equal ones in order.
+    """
+    entries = np.array([2.0**60, 1.0, -(2.0**60), *np.zeros(17)])
+    first = [2, 0] if unsorted else [0, 2]
+    columns = np.array([*first, *np.ones(5 * len(entries), dtype=int)])
+    data = np.array([0.1, 0.1, *np.tile(entries, 5)])
+    if form == "coo":
+        rows = np.repeat(np.arange(6), [2] + 5 * [len(entries)])
+        return scipy.sparse.coo_array((data, (rows, columns)), (6, 3))
+    start = np.array([0, *np.arange(2, len(data) + 1, len(entries))])
+    if form == "bsr":
+        return scipy.sparse.bsr_array((data[:, None, None], columns, start), (6, 3))
+    X = scipy.sparse.csr_array((data, columns, start), (6, 3))
+    return X.tocsc() if form == "csc" else X
+
+
+@pytest.mark.filterwarnings("ignore::dpfast.errors.ConversionWarning")
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr"])
+def test_what_entries_of_one_place_add_up_to_is_no_matter_of_other_rows(form):
+    """SciPy sorts all rows if one is not, and equal columns in any order: 1 became of 0."""
+    found = []
+    for unsorted in (False, True):
+        X = several_entries_of_one_place(form, unsorted)
+        given, y = X.copy(), np.ones(6)
+        problem = Problem(X, y, data_norm=1.0)
+        in_batches = BlockProblem(from_batches(lambda rows=X, y=y: [(rows, y)]), data_norm=1.0)
+        w = np.array([0.5, 1.0, 0.25, 0.0])
+        found += [problem.margins(w)[1:], in_batches.margins(w)[1:]]
+        model = LogisticRegression(classes=[-1, 1], data_norm=1.0)
+        rows = model._posed(X, np.resize([-1, 1], 6), {})[0]
+        found.append(rows.margins(w)[1:])
+        assert (X.data == given.data).all()
+    np.testing.assert_array_equal(found, np.zeros((6, 5)))
 
 
 def test_sparse_rows_with_bad_values_are_refused():

@@ -163,6 +163,8 @@ OPTIONS = [
     ),
     # What is learned of ranges without a delta, and units that are.
     *(kind(**BOUNDS, delta=0.0) for kind in (LinearRegression, QuantileRegressor)),
+    # Slopes along the constant.
+    QuantileRegressor(**BOUNDS, quantile=0.9),
     HuberRegressor(
         target_bounds=(-1e4, 1e5),
         data_norm=3.0,

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from dpfast._arrays import in_order, refuse_masked
 from dpfast._validation import check_integer
 from dpfast.blocks._contract import check_name
 from dpfast.blocks._source import Piece
@@ -148,13 +149,14 @@ class _Mapped:
 
 def _opened(name: str, given: Any, ndim: int) -> Any:
     """Something with shape, dtype and ranges of rows."""
+    refuse_masked(name, given)
     opened: Any = given
     if isinstance(given, str | os.PathLike):
         opened = NpyFile(given)
     elif isinstance(given, np.memmap):
         opened = _Mapped(given)
     elif scipy.sparse.issparse(given):
-        opened = given.tocsr()
+        opened = in_order(name, given).tocsr()
     elif not isinstance(given, np.ndarray):
         raise TypeError(
             f"{name} must be an array or the name of a .npy file; got {type(given).__name__}."
@@ -259,8 +261,12 @@ class BatchReader:
 
 def _as_piece(where: str, X: Any, y: Any, weight: Any = None, groups: Any = None) -> Piece:
     """A batch, checked for shapes; its values are looked at when it is used."""
+    for name, part in (("X", X), ("y", y), ("sample_weight", weight)):
+        refuse_masked(name, part)
     if not scipy.sparse.issparse(X):
-        X = np.asarray(X)
+        listed, X = isinstance(X, list | tuple), np.asarray(X)
+        if listed and X.dtype.kind == "f":
+            X = X.astype(np.float64, copy=False)  # as in memory
     if X.ndim != 2 or X.dtype.kind not in "fiub":
         raise DataError(
             f"{where}: X must be a two-dimensional array of real numbers; got shape {X.shape}, "
@@ -276,5 +282,5 @@ def _as_piece(where: str, X: Any, y: Any, weight: Any = None, groups: Any = None
                 f"{values.shape}."
             )
         parts.append(values)
-    X = X.tocsr() if scipy.sparse.issparse(X) else X
+    X = in_order("X", X).tocsr() if scipy.sparse.issparse(X) else X
     return Piece(X, parts[0], parts[1], where, parts[2])

@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._arrays import in_order, refuse_masked
 from dpfast._validation import check_flag
 from dpfast.blocks._contract import Block, Executor, check_name
 from dpfast.blocks._groups import keys_of
@@ -233,6 +234,8 @@ class _Held:
     def __init__(self, number: int, X: Any, y: Any, weight: Any, groups: Any, where: str) -> None:
         self._parts = number, X, y, weight, groups, where
         _check_index(where, X, y, weight, groups)
+        for name, part in zip(("X", *_BESIDE), (X, y, weight), strict=False):
+            refuse_masked(name, part)
         vectors = _vector(y), _vector(weight)
         self.block = Block(number, _matrix(X), *vectors, where, _vector(refuse_masks(groups)), {})
         self.lock = threading.Lock()
@@ -302,10 +305,13 @@ def _check_index(where: str, X: Any, *beside: Any) -> None:
 
 
 def _matrix(X: Any) -> Any:
-    if hasattr(X, "to_numpy"):
-        X = X.to_numpy()
+    if hasattr(X, "dtypes"):
+        kinds = set(X.dtypes)
+        alike = len(kinds) == 1 and isinstance(kinds.pop(), np.dtype)
+        # Of several types, truth values or pandas' own among them, it would be one of objects.
+        X = X.to_numpy() if alike else X.to_numpy(np.float64, na_value=np.nan)
     if hasattr(X, "tocsr"):
-        return X.tocsr()
+        return in_order("X", X).tocsr()
     return np.asarray(X)
 
 

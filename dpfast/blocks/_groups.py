@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from sys import byteorder
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ Ids = NDArray[np.generic]
 
 # Without trailing zeros, and not rounded.
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+# Of which equal ones have one text; those of a set are in any order.
+_WRITTEN_ONE_WAY = (bytes, date, timedelta, Decimal, UUID)
 _MISSING = "groups must name a group for every row; at least one is missing."
 
 
@@ -34,7 +37,8 @@ def keys_of(ids: Ids) -> tuple[NDArray[np.uint64], set[Kind]]:
     Raises
     ------
     TypeError, ValueError
-        If one is missing or a floating-point number, or they are of several kinds.
+        If one is missing, a floating-point number, or of a type whose equal values may be written
+        in several ways, or they are of several kinds.
     """
     refuse_floats(ids)
     if ids.dtype.kind in "iub":
@@ -60,8 +64,13 @@ def _text(value: Any) -> str:
         return f"int {int(value)}"
     if isinstance(value, Decimal):
         value = value.normalize(_EXACT)
-    elif isinstance(value, datetime) and value.tzinfo is not None:
-        value = value.astimezone(UTC)
+    elif isinstance(value, datetime):
+        value = value.replace(fold=0) if value.tzinfo is None else value.astimezone(UTC)
+    elif not isinstance(value, _WRITTEN_ONE_WAY):
+        raise TypeError(
+            "groups must hold integers, texts, dates or other ids that are written in one way, "
+            f"where rows come in blocks; got {type(value).__name__}. Convert them to text."
+        )
     return f"{type(value).__name__} {value!r}"
 
 

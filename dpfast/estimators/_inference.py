@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_choice, check_flag
+from dpfast.blocks import Executor
 from dpfast.estimators._base import PrivateLinearModel
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._targets import Targets
 from dpfast.inference import Estimates, Summary
 from dpfast.privacy import Budget, Event
+from dpfast.privacy.open_accounts import Charged
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan
 from dpfast.solvers.dp_newton import COV_TYPES, NAME
 
+NO_WEIGHTS = (
+    "with inference=True; got weights, of which nobody can say whether they count repetitions or "
+    "precision."
+)
 _COVERED = (
     "Each interval, taken alone, covers sampling and privacy noise together. What is estimated is "
     "the best model of these columns, in which rows of much leverage count less."
@@ -57,15 +63,21 @@ class Inferential(PrivateLinearModel):
     # Parameters that intervals are not made for, and what they must be.
     _usual: ClassVar[tuple[tuple[str, Any], ...]] = ()
 
-    def _by_exposure(
-        self, X: Any, y: Any, fit_params: Mapping[str, Any]
-    ) -> tuple[Any, Mapping[str, Any]]:
-        if self.inference and fit_params.get("sample_weight") is not None:
-            raise ValueError(
-                "sample_weight must be None with inference=True; got weights, of which nobody can "
-                "say whether they count repetitions or precision."
-            )
-        return super()._by_exposure(X, y, fit_params)
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        fit_params: Mapping[str, Any],
+        accounts: Sequence[Charged] | None = None,
+        *,
+        alone: bool = True,
+    ) -> Self:
+        # Those of a part are checked by the whole; those of blocks may stand for an exposure.
+        weighted = fit_params.get("sample_weight") is not None
+        weighted |= isinstance(X, Executor) and X.weighted and not self._loss().log_link
+        if self.inference and alone and weighted:
+            raise ValueError(f"sample_weight must be None {NO_WEIGHTS}")
+        return super()._fit(X, y, fit_params, accounts, alone=alone)
 
     def _planned(
         self, shape: ProblemShape, budget: Budget, parts: int | None = None

@@ -282,6 +282,10 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         """
         check_is_fitted(self)
         X = validated(self, X, dtype=(np.float64, np.float32), accept_sparse="csr", reset=False)
+        if scipy.sparse.issparse(X) and not X.has_canonical_format:
+            # Entries of one place are one number, which may be longer than they are.
+            X = X.copy()
+            X.sum_duplicates()
         first, second = _shortening(X, self._radius())
         # In float64, or the factor is rounded before the product is, and may be subnormal.
         if scipy.sparse.issparse(X):

@@ -18,6 +18,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from dpfast._typing import Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
@@ -74,12 +76,14 @@ class Level:
         noise, q = self.sums.stddev / self.rows, shape.loss.quantile
         fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted_above(noise)
         rows, noise = self.rows * counted, noise / counted
-        moved, start = w.copy(), float(w[-1])
+
+        def moved(move: float) -> Vector:
+            """The weights with margins moved so."""
+            return np.append(w[:-1], w[-1] + move / shape.intercept)
 
         def told(move: float, unit: float) -> float:
-            """The mean of the sums with margins moved so."""
-            moved[-1] = start + move / shape.intercept
-            return float(curator.release(self.sums, moved, unit, fewest)[0]) / rows
+            """The mean of the sums there."""
+            return float(curator.release(self.sums, moved(move), unit, fewest)[0]) / rows
 
         if q is None:
             cut = min(_LONGEST, half * math.sqrt(_BEYOND / noise))
@@ -90,8 +94,7 @@ class Level:
             for _ in range(self.rounds):
                 search.add(told(search.at, corner))
             move = search.at
-        moved[-1] = start + move / shape.intercept
-        return moved
+        return moved(move)
 
 
 def planned(shape: ProblemShape, rows: float, left: float, release: Release) -> Level | None:

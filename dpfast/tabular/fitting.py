@@ -14,6 +14,7 @@ from dpfast.blocks import Source
 from dpfast.chunks import thread_count
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded, RepeatedFitWarning, UnsupportedEvent
+from dpfast.estimators._inference import NO_WEIGHTS
 from dpfast.preprocessing.matching import NUMBER
 from dpfast.preprocessing.private_range_scaler import RangeSearch
 from dpfast.privacy import (
@@ -134,6 +135,8 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
     budget = Budget(estimator.epsilon, estimator.delta)
     # What the estimator cannot take is refused before a range is paid for.
     thread_count(estimator.n_jobs)
+    if schema.weight is not None and getattr(estimator, "inference", False):
+        raise ValueError(f"the weight {schema.weight.name!r} must be left out {NO_WEIGHTS}")
     shape = _shape(estimator, schema, n_samples, in_memory)
     if not schema.learns:
         plan, events = estimator._planned(shape, budget)

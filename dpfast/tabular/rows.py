@@ -6,6 +6,7 @@ import copy
 import re
 import tempfile
 import threading
+import unicodedata
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -152,8 +153,11 @@ class RowCoder:
 
 
 def _id(text: str, decimal: str = ".") -> str:
-    """The text of an id; 7.0 is 7, as where ids were once read as floating point."""
-    plain = text.strip()
+    """The text of an id; 7.0 is 7, as where ids were once read as floating point.
+
+    An accented letter and the same in two characters are one, as in categories.
+    """
+    plain = unicodedata.normalize("NFC", text.strip())
     whole, point, rest = plain.partition(decimal)
     return whole if point and _WHOLE.fullmatch(f"{whole}.{rest}") else plain
 

@@ -357,7 +357,11 @@ def arrow_values(name: str, column: Any) -> Values:
         column = column.combine_chunks()
     if types.is_dictionary(column.type):
         if types.is_string(column.type.value_type) and not column.null_count:
-            return Distinct(column.dictionary.to_pylist(), column.indices.to_numpy())
+            # Not what no row has.
+            used, places = np.unique(column.indices.to_numpy(), return_inverse=True)
+            texts = column.dictionary.take(pyarrow.array(used))
+            if not texts.null_count:
+                return Distinct(texts.to_pylist(), places)
         column = column.dictionary_decode()
     kind = column.type
     if types.is_temporal(kind) and not types.is_time(kind) and not types.is_duration(kind):

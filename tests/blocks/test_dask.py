@@ -88,6 +88,28 @@ def test_estimators_take_arrays_and_frames(rows):
     )
 
 
+def test_columns_of_several_types_are_numbers(rows):
+    """NumPy made objects of them, which were refused after the fit had paid."""
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    X, y, _ = rows
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    frame = frame.assign(b=frame.b > 0.0, c=(9 * frame.c).round().astype(int))
+    model = LogisticRegression(data_norm=2.0, classes=[-1, 1], random_state=1)
+    expected = model.fit(frame, y).coef_
+    label = dd.from_pandas(pd.Series(y, name="y"), npartitions=3)
+    for same in (frame, frame.convert_dtypes()):
+        model.fit(dd.from_pandas(same, npartitions=3), label)
+        np.testing.assert_allclose(model.coef_, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("what", ["X", "y", "sample_weight"])
+def test_what_a_mask_hides_is_not_shown(what, rows):
+    parts = dict(zip(("X", "y", "sample_weight"), collections(*rows), strict=True))
+    parts[what] = da.ma.masked_greater(parts[what], 0.5)
+    with pytest.raises(ValueError, match=f"{what} must hold numbers or labels without a mask"):
+        from_dask(**parts)
+
+
 @pytest.mark.parametrize("turned", ["y", "sample_weight", "groups"])
 def test_columns_of_a_frame_whose_rows_are_in_different_orders_are_refused(turned, rows):
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")

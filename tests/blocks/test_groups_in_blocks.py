@@ -336,14 +336,23 @@ def test_integers_are_the_same_persons_in_arrays_of_whichever_type():
         [(1, True), (2, 1), (np.int64(1), 1)],
         [datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC),
          datetime(2026, 1, 1, 13, tzinfo=timezone(timedelta(hours=1)))],
+        [datetime(2026, 1, 1), datetime(2026, 2, 1), datetime(2026, 1, 1, fold=1)],
     ],
-    ids=["decimals", "tuples", "times"],
+    ids=["decimals", "tuples", "times", "folds"],
 )  # fmt: skip
 def test_equal_ids_are_one_person_however_they_are_written(ids):
     array = np.fromiter(ids, dtype=object, count=3)
     assert index_groups(array, 3, 9).count == 2
     with pytest.raises(DataError, match="must lie side by side"):
         group_starts([array], "here")
+
+
+def test_ids_that_may_be_written_in_several_ways_are_refused():
+    """Equal sets have their entries in any order: rows of one person counted as those of two."""
+    ids = np.fromiter([frozenset({8, 0}), frozenset({1}), frozenset({0, 8})], object, count=3)
+    assert repr(ids[0]) != repr(ids[2])
+    with pytest.raises(TypeError, match=r"ids that are written in one way.*got frozenset"):
+        group_starts([ids], "here")
 
 
 @pytest.mark.parametrize("ids", [["1", "1", "a"], np.array([1, 1, 9], "M8[s]")])

@@ -126,6 +126,25 @@ def test_every_storage_gives_the_same_fit(kind, table, tmp_path, monkeypatch):
     np.testing.assert_array_equal(chosen[1], y[100:150])
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["arrays", "batches"])
+def test_what_a_mask_hides_is_not_shown(kind, place):
+    parts = [np.ones((9, 2)), np.ones(9), np.ones(9)]
+    parts[place] = np.ma.masked_array(parts[place], mask=False)
+    parts[place][3] = np.ma.masked
+    with pytest.raises(ValueError, match="must hold numbers or labels without a mask"):
+        from_npy(*parts) if kind == "arrays" else from_batches(lambda: [tuple(parts)])
+
+
+def test_lists_of_rows_are_float64_whatever_is_among_them():
+    """One entry decided how all others of its batch are added up."""
+    rows = np.ones((4, 2), dtype=np.float32).tolist()
+    narrow = [[np.float32(x) for x in row] for row in rows]
+    for X in (rows, narrow):
+        (block,) = from_batches(lambda X=X: [(X, [1.0, -1.0, 1.0, 1.0])]).blocks()
+        assert block.X.dtype == np.float64
+
+
 def rows_and_targets(block):
     return block.X, block.y
 

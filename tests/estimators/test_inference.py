@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 import dpfast
 from dpfast import HuberRegressor, LinearRegression, LogisticRegression
+from dpfast.blocks import from_npy
 from dpfast.column_blocks import ColumnBlock
 
 NAMES = ["age", "income", "score"]
@@ -253,6 +254,9 @@ def test_weights_of_rows_are_refused(rows):
     X, labels, _ = rows
     with pytest.raises(ValueError, match="sample_weight must be None with inference=True"):
         logistic(max_weight=1.0).fit(X, labels, sample_weight=np.ones(9000))
+    in_blocks = from_npy(X, labels, np.ones(9000))
+    with pytest.raises(ValueError, match="sample_weight must be None with inference=True"):
+        logistic(max_weight=1.0).fit(in_blocks)
 
 
 def test_without_inference_there_is_none(rows):

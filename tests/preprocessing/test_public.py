@@ -179,6 +179,13 @@ class TestRowNormClipper:
         exact = np.sign(entry) * radius * np.array([1.0, 0.5, 0.0]) / 1.25**0.5
         np.testing.assert_allclose(found, exact, rtol=1e-6)
 
+    def test_entries_of_one_place_are_one_number(self):
+        start = np.array([0, 2, 4])
+        X = scipy.sparse.csr_array((np.array([0.7, 0.7, 2.0, 3.0]), np.array([0, 0, 1, 0]), start))
+        found = RowNormClipper(1.0).fit_transform(X)
+        np.testing.assert_allclose(found.toarray(), [[1.0, 0.0], np.array([3.0, 2.0]) / 13**0.5])
+        assert X.nnz == 4  # the caller's stays as it is
+
     def test_directions_and_sparse_rows(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(50, 4)) * (rng.random((50, 4)) < 0.5)

@@ -822,6 +822,26 @@ class TestStandardErrors:
             model.save(tmp_path / "m.json")
             assert getattr(TableModel.load(tmp_path / "m.json").estimator, name) == value
 
+    @pytest.mark.parametrize("in_memory", [True, False])
+    def test_exposures_are_part_of_the_row_and_weights_are_refused(self, in_memory):
+        rng = np.random.default_rng(4)
+        x, exposure = rng.uniform(-1.0, 1.0, 9000), rng.uniform(0.1, 2.0, 9000)
+        y = rng.poisson(exposure * np.exp(0.6 * x + 0.5))
+        table = {"x": x, "y": y, "long": exposure, "weight": np.ones(9000)}
+        bounds = {"x": {"range": [-9, 9], "learn": True}, "y": {"range": [0, 60]}, "target": "y"}
+        settings = {"estimator": PoissonRegressor(inference=True), "in_memory": in_memory}
+        settings |= {"epsilon": 9.0, "random_state": 0}
+        watched = {**bounds, "long": [0, 2], "exposure": "long"}
+        model = TableModel(watched, **settings).fit(table)
+        numbers = model.summary().numbers()
+        z = (numbers["coef"] - np.array([0.6, 0.5])) / numbers["std err"]
+        assert np.all(np.abs(z) < 4.5)
+        weighted = {**bounds, "weight": [0, 2]}
+        with BudgetAccountant(Budget(20.0, 1e-5)) as account:
+            with pytest.raises(ValueError, match="'weight' must be left out with inference=True"):
+                TableModel(weighted, weight="weight", **settings).fit(table)
+            assert account.events == ()
+
     def test_a_fit_without_them_says_so(self, table):
         with pytest.raises(AttributeError, match="inference=True"):
             fitted(table).summary()
@@ -942,6 +962,12 @@ class TestPersons:
             for read in (model.prepare, model.check):
                 with pytest.raises(DataError, match=r"'who': expected ids of one type.*as text"):
                     read(table)
+
+    def test_a_letter_and_its_accent_make_no_second_person_of_one(self, visits):
+        who = visits["who"].str.replace("p", "\u00e9").to_list()
+        who[::2] = [name.replace("\u00e9", "e\u0301") for name in who[::2]]
+        settled = TableModel(BOUNDS, person="who").prepare(visits.assign(who=who))
+        assert settled.n_samples == visits["who"].nunique()
 
     def test_persons_in_an_arrow_array(self, visits):
         arrow = pytest.importorskip("pyarrow")

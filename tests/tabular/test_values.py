@@ -265,6 +265,7 @@ class TestContainers:
             (pa.array([1, None]), [1.0, np.nan]),
             (pa.array(["a", None]), ["a", ""]),
             (pa.array(["a", None]).dictionary_encode(), ["a", ""]),
+            (pa.DictionaryArray.from_arrays([1, 0], ["a", None]), ["", "a"]),
             (pa.array([True, None]), ["True", ""]),
             (pa.array([True, False]), [True, False]),
             (pa.array([Decimal("1.5")]), [1.5]),
@@ -272,6 +273,8 @@ class TestContainers:
             (pa.chunked_array([["a"], ["b"]]), ["a", "b"]),
         ]:
             assert list(map(str, list(arrow_values("x", column)))) == list(map(str, expected))
+        unused = pa.DictionaryArray.from_arrays([2, 0, 2], ["1", "none of the rows", "2"])
+        np.testing.assert_array_equal(parse_numbers("x", arrow_values("x", unused), ()), [2, 1, 2])
         days = parse_dates("d", arrow_values("d", pa.array([DAY, None])), (), Days(None))
         np.testing.assert_array_equal(days, [1.0, np.nan])
         with pytest.raises(DataError, match="column 'x': expected numbers, text"):
