@@ -60,6 +60,8 @@ _LEAST_CLIP, _LEAST_MEANS = 0.05, 0.38
 _BEYOND = 3.0
 # Deviations of its noise by which a sum of weights must be below the most it can be.
 _ALIKE = 5.0
+# White rows are longer by this than those that count fully; and which part of their curvature is left.
+_SHORTENING, _SHORTENED = 1.5, 0.5
 # At so many rows a weight rows are a third as long in the coordinates as white ones.
 _SHORT = 2.0
 # Which part of what stretches weights is in doubt.
@@ -185,7 +187,18 @@ def learned(link: LogLink, settings: Any, spread: Spread, shape: ProblemShape) -
     found["clip"] = max(found["clip"], _LEAST_MEANS / spread.relative)
     changes = {name: found[name] for name in link.free}
     changes["link"] = replace(link, rows=link.rows * share)
+    changes["ground"] = _SHORTENED * _left_by_clip(shape.loss, spread, found["clip"])
     return replace(settings, rows_per_weight=u, **changes)
+
+
+def _left_by_clip(loss: Loss, spread: Spread, clip: float) -> float:
+    """Which part of the curvature at the mean slopes have that are clipped, by the targets' law."""
+    values, shares = spread.law.around(0.0)
+    unit = float(curvature(loss, spread.mean)[0])
+    limit = _SHORTENING * unit * min(clip * spread.relative, spread.top / spread.mean)
+    margins = np.full(len(values), math.log(spread.mean))
+    _, slopes, bends = loss(margins, spread.mean * values)
+    return float(shares @ np.where(np.abs(slopes) < limit, bends, 0.0)) / unit
 
 
 def automatic_settings(u: float, dim: int) -> dict[str, Any]:
@@ -207,7 +220,7 @@ def automatic_settings(u: float, dim: int) -> dict[str, Any]:
 
 def longest_row(shape: ProblemShape) -> float:
     """Length in the coordinates from which on rows count less."""
-    return math.sqrt(shape.dim) / 1.5
+    return math.sqrt(shape.dim) / _SHORTENING
 
 
 def learn_spread(link: MeanAsked, shape: ProblemShape, curator: Curator) -> Spread:
