@@ -272,7 +272,7 @@ class TestExposure:
         np.testing.assert_allclose(np.append(model.coef_, model.intercept_), best, atol=2e-3)
 
     def test_the_sensitivity_follows_the_longest_exposure(self):
-        """A row watched for ten times as long may weigh ten times as much; first, rows are counted."""
+        """A row watched for ten times as long may weigh ten times as much, but for its count."""
         X, y, exposure = self.watched(400)
         public = {"data_norm": 1.5, "target_bounds": (0.0, 40.0), "random_state": 0}
         noise = [
