@@ -172,6 +172,16 @@ class Curator:
 
         return log.release(lambda: self._pay(access), make, self._rng)
 
+    def cut_weights(self, at: float) -> None:
+        """From now on, cut the rows' weights at a public number and stretch them to their bound.
+
+        Every row becomes another within the same bounds, whatever the others are: what was
+        neighbors stays so, and all sensitivities hold.  The number may follow from releases, like
+        any argument of a query.
+        """
+        self._rows = self._rows.with_weights_cut(at)
+        self._prepared.clear()
+
     def finish(self) -> None:
         """Pay for the planned accesses that were not made; see the module.
 

@@ -224,7 +224,7 @@ class Problem(RowAccess):
             max_weight = self._bound_of("max_weight", "the largest weight", largest, strict)
         elif weight.max() > max_weight:
             weight = np.minimum(weight, max_weight)
-        self.shape = replace(self.shape, max_weight=max_weight)
+        self.shape = replace(self.shape, max_weight=max_weight, weighted=True)
         return self._parts_of_records(weight)
 
     def _parts_of_records(self, weight: Vector | None) -> Vector | None:
@@ -702,6 +702,15 @@ class Problem(RowAccess):
         parts = (1.0 - 8.0 * UNIT) * most / np.maximum(sizes, rows)
         weight = np.repeat(parts, sizes)
         return self._weighing(weight if self._weight is None else weight * self._weight)
+
+    def with_weights_cut(self, at: float) -> Self:
+        largest, weight = self.shape.max_weight, self._weight
+        if weight is None or self.shape.several_rows:
+            raise ValueError(
+                "problem must have weighted rows that are records, to have weights cut; got others."
+            )
+        at = check_real("at", at, low=1e-100, high=1e100)
+        return self._weighing(np.minimum(np.minimum(weight, at) * (largest / at), largest))
 
     def measured_by(
         self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix

@@ -110,6 +110,8 @@ class ProblemShape:
     columns : tuple of ColumnBlock, default=()
         How all columns were declared, with entries in [-1, 1]; empty if nothing is known.  Wrong
         declarations cost accuracy, never privacy.
+    weighted : bool, default=False
+        Whether rows have weights of their own.
 
     Raises
     ------
@@ -134,6 +136,7 @@ class ProblemShape:
     unit: Literal["row", "group"] = "row"
     max_rows_per_group: int | None = None
     columns: tuple[ColumnBlock, ...] = ()
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.loss, str):

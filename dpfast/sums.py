@@ -195,6 +195,13 @@ class RowSums(ABC):
         """
 
     @abstractmethod
+    def with_weights_cut(self, at: float) -> Self:
+        """The same problem of single rows, whose weights are cut at `at` and then stretched.
+
+        So that the largest is the largest there may be, as before.
+        """
+
+    @abstractmethod
     def measured_by(
         self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
     ) -> Self:

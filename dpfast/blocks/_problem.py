@@ -143,6 +143,7 @@ class BlockProblem(RowSums):
             "row" if source.n_groups is None else "group",
             max_rows_per_group,
             columns=tuple(columns),
+            weighted=source.weighted,
         )
         self.make_target = target
         self._lengths: Callable[[RowAccess], Vector] | None = None
@@ -150,6 +151,7 @@ class BlockProblem(RowSums):
         self._consistent = False
         self._measure: Measure | None = None
         self._rows_per_group: float | None = None
+        self._weights_cut: float | None = None
 
     # ---- sums over blocks -----------------------------------------------------------------------
 
@@ -168,6 +170,7 @@ class BlockProblem(RowSums):
             self._consistent,
             self._measure,
             self._rows_per_group,
+            self._weights_cut,
             self.n_jobs,
             self.source.feature_names,
         )
@@ -262,6 +265,9 @@ class BlockProblem(RowSums):
     def with_rows_per_group(self, rows: float) -> Self:
         return self._view(_rows_per_group=rows)
 
+    def with_weights_cut(self, at: float) -> Self:
+        return self._view(_weights_cut=at)
+
     def measured_by(
         self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
     ) -> Self:
@@ -299,6 +305,7 @@ class _Recipe:
     consistent: bool
     measure: Measure | None
     rows_per_group: float | None
+    weights_cut: float | None
     n_jobs: int
     names: tuple[str, ...] | None
 
@@ -346,6 +353,8 @@ class _Recipe:
         )
         if self.rows_per_group is not None:
             problem = problem.with_rows_per_group(self.rows_per_group)
+        if self.weights_cut is not None:
+            problem = problem.with_weights_cut(self.weights_cut)
         if self.measure is not None:
             return problem.measured_by(*self.measure)
         if self.lengths is None:

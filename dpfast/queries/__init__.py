@@ -35,7 +35,13 @@ from dpfast.queries.minimizer import CertifiedMinimizer, DescentIterate, Minimiz
 from dpfast.queries.products import ProductSums
 from dpfast.queries.scores import ScoreSum
 from dpfast.queries.slopes import QuantileSlopes, ResidualSum
-from dpfast.queries.targets import TargetCounts, TargetHistogram, TargetSum, TargetTails
+from dpfast.queries.targets import (
+    TargetCounts,
+    TargetHistogram,
+    TargetSum,
+    TargetTails,
+    WeightCounts,
+)
 
 __all__ = [
     "BatchSum",
@@ -72,6 +78,7 @@ __all__ = [
     "TargetSizes",
     "TargetSum",
     "TargetTails",
+    "WeightCounts",
     "WeightedCurvature",
     "WeightedScores",
     "bounded",

@@ -1,4 +1,4 @@
-"""How the targets are spread: counts by size."""
+"""How targets, and weights, are spread: counts by size."""
 
 from __future__ import annotations
 
@@ -151,6 +151,49 @@ class TargetSum(Query):
         return np.array([sum(problem.map_blocks(partial(_cut_sum, top=top)))])
 
 
+class WeightCounts(Query):
+    """Rows by their weight, one count an octave below the largest one there may be.
+
+    The first count is of all weights up to ``edges[0]``, the one after of those up to ``edges[1]``,
+    and so on; ``edges[-1]`` is the largest.
+
+    Sensitivity: ``√k``.  A row is in one count; a replaced one leaves one and enters another.
+    Counts are integers, exact in float64.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+        Of weighted rows that are records.
+    octaves : int
+        How many edges there are.
+
+    Raises
+    ------
+    ValueError
+        If rows have no weights, or a record may have several rows.
+    """
+
+    def __init__(self, shape: ProblemShape, octaves: int) -> None:
+        if not shape.weighted or shape.several_rows:
+            raise ValueError("shape must be one of weighted rows that are records; got another.")
+        self.shape, self.dimension = shape, octaves
+        self.edges = shape.max_weight * 2.0 ** -np.arange(octaves - 1.0, -1.0, -1.0)
+
+    def sensitivity(self, neighboring_relation: str) -> float:
+        return math.sqrt(records_apart(neighboring_relation))
+
+    def rounding_error(self) -> float:
+        """Return 0: counts are exact."""
+        return 0.0
+
+    def __call__(self, prepared: RowSums) -> Vector:
+        """The counts."""
+        total = np.zeros(self.dimension)
+        for part in prepared.map_blocks(partial(_weight_counts, edges=self.edges)):
+            total += part
+        return total
+
+
 class TargetHistogram(_Counts):
     """Rows by their target, in bins of equal width, each by its weight.
 
@@ -234,6 +277,14 @@ def _counts(problem: RowAccess, edges: Vector, by_group: bool = False) -> Vector
     octave = np.searchsorted(edges[:-1], problem.target)
     weight = problem.row_shares() if by_group else problem.sample_weight
     return np.bincount(octave, weight, len(edges)).astype(np.float64)
+
+
+def _weight_counts(problem: RowAccess, edges: Vector) -> Vector:
+    """The counts of some rows by weight."""
+    weight = problem.sample_weight
+    assert weight is not None
+    octave = np.searchsorted(edges[:-1], weight)
+    return np.bincount(octave, minlength=len(edges)).astype(np.float64)
 
 
 def _cut_sum(problem: RowAccess, top: float) -> float:

@@ -99,6 +99,8 @@ class Settings:
     consistent: bool = False
     narrowing: float = 1.0
     width: float | None = None
+    # Curvature where noise piles up over the steps, in units of the largest; None: by the clip.
+    ground: float | None = None
 
     @property
     def corners(self) -> Vector:
@@ -593,8 +595,10 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
     """
     steps, momentum = settings.iterations, settings.momentum
     first = first_averaged(settings)
-    clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
-    ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
+    ground = settings.ground
+    if ground is None:
+        clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
+        ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
     pull = settings.shrinkage + ground * curved
     paces = settings.step * settings.paces
     # From the last step back: what a change of its iterate does to the average.

@@ -412,6 +412,7 @@ def _slopes(
         longest = _log_link.longest_row(shape)
         of_spread = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
         share = sum(_log_link.shares(u * shape.dim, shape.dim))
+        share += _log_link.share_of_weights(u * shape.dim, shape)
         share += 0.0 if link.sizes is None else _groups.SIZES_SHARE
         return _Slopes(share, of_spread, {"link": link})
     share, learned = 0.0, dict[str, Any]()
@@ -580,6 +581,9 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         place = learn_place(settings, curator)
         coordinates = learn(settings.learning, shape, curator)
         return descended(settings, shape, curator, coordinates, place)
+    # A ridge stays what it is beside larger weights.
+    larger = _log_link.cut_weights(link, curator)
+    settings = replace(settings, ridge=larger * settings.ridge)
     spread = _log_link.learn_spread(link, shape, curator)
     settings = _log_link.learned(link, settings, spread, shape)
     assert settings.link is not None

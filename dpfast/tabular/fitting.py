@@ -258,6 +258,7 @@ def _shape(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool)
         "row" if schema.person is None else "group",
         None if schema.person is None else estimator.max_rows_per_group,
         columns=schema.column_blocks,
+        weighted=weight is not None,
     )
 
 

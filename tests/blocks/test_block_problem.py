@@ -141,6 +141,20 @@ def test_targets_in_a_unit(rows, made_of):
     np.testing.assert_allclose(found.objective(w), whole.objective(w), rtol=1e-12)
 
 
+def test_weights_that_are_cut(rows):
+    X, y, _ = rows
+    weight, w = np.random.default_rng(0).uniform(0.0, 2.0, len(X)), 0.1 * np.arange(6.0)
+    settings = {"data_norm": 2.0, "max_weight": 8.0}
+    blocks = BlockProblem(from_npy(X, y, sample_weight=weight, block_rows=70), **settings)
+    cut = 8.0 * np.minimum(weight, 0.5) / 0.5
+    expected = Problem(X, y, sample_weight=cut, **settings).objective(w)
+    memory = Problem(X, y, sample_weight=weight, **settings)
+    for problem in (blocks, memory):
+        np.testing.assert_allclose(problem.with_weights_cut(0.5).objective(w), expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="weighted rows"):
+        Problem(X, y, data_norm=2.0).with_weights_cut(0.5)
+
+
 def signs(positive, labels):
     return np.where(labels == positive, 1.0, -1.0)
 

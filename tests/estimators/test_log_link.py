@@ -272,13 +272,13 @@ class TestExposure:
         np.testing.assert_allclose(np.append(model.coef_, model.intercept_), best, atol=2e-3)
 
     def test_the_sensitivity_follows_the_longest_exposure(self):
-        """A row that was watched for ten times as long may weigh ten times as much."""
+        """A row watched for ten times as long may weigh ten times as much, but for its count."""
         X, y, exposure = self.watched(400)
         public = {"data_norm": 1.5, "target_bounds": (0.0, 40.0), "random_state": 0}
         noise = [
             PoissonRegressor(**public, max_exposure=longest)
             .fit(X, y, exposure=exposure)
-            .privacy_.events[0]
+            .privacy_.events[1]
             .sensitivity
             for longest in (2.0, 20.0)
         ]

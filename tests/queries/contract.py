@@ -56,6 +56,7 @@ from dpfast.queries import (
     TargetSizes,
     TargetSum,
     TargetTails,
+    WeightCounts,
     WeightedCurvature,
     WeightedScores,
     estimating,
@@ -307,7 +308,7 @@ def group_shape(loss: Loss, size: int, most: int | None, alpha: float | None = N
 def shape_of(
     loss: Loss, size: int, d: int, intercept: float = 1.0, alpha: float | None = None
 ) -> ProblemShape:
-    return ProblemShape(size, d, NORM, loss, intercept, alpha, WEIGHT)
+    return ProblemShape(size, d, NORM, loss, intercept, alpha, WEIGHT, weighted=True)
 
 
 def mean_of(loss: Loss, **settings: Any) -> Callable[[list[Record], str, int], Problem]:
@@ -653,6 +654,7 @@ def _cases() -> list[Case]:
         *_cases_of_columns(),
         *_cases_of_gradients(),
         *_cases_of_targets(),
+        *_cases_of_weights(),
         *_cases_of_points(),
         *_cases_of_losses(),
         *_cases_of_batches(),
@@ -796,6 +798,26 @@ def _cases_of_gradients() -> list[Case]:
         for consistent in (False, True)
     ]
     return cases
+
+
+def weights_cut(rows: Callable[..., Problem]) -> Callable[..., Problem]:
+    """The rows with weights that are cut far below their bound, and stretched to it."""
+
+    def cut(records: list[Record], *given: Any) -> Problem:
+        light = [replace(record, weight=record.weight / 300.0) for record in records]
+        return rows(light, *given).with_weights_cut(WEIGHT / 400.0)
+
+    return cut
+
+
+def _cases_of_weights() -> list[Case]:
+    plain = [
+        case_of_rows("rows by weight", WeightCounts, (6,), alone, POISSON, COUNTS, count=1),
+        case_of_rows("targets by size, weights cut", TargetCounts, (6,), alone, POISSON, COUNTS,
+                     count=1),
+        case_of_rows("gradient, weights cut", ClippedGradient, (0.7,), at_weights, POISSON, COUNTS),
+    ]  # fmt: skip
+    return [plain[0], *(replace(case, rows=weights_cut(case.rows)) for case in plain[1:])]
 
 
 def _cases_of_targets() -> list[Case]:

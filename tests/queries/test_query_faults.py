@@ -89,6 +89,7 @@ LOOSE = {
     "TargetSum": None,
     "TargetSizes": None,
     "TargetTails": None,
+    "WeightCounts": None,
     "WeightedCurvature": doubled("curvature_bound", "score_radius"),
     "WeightedScores": doubled("score_radius"),
     "QuantileSlopes": None,

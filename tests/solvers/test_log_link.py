@@ -135,6 +135,35 @@ def test_rows_far_lighter_than_the_heaviest_are_fitted_like_fewer():
     assert np.sqrt(np.mean(np.square(np.array(fits)[:, :4] - w))) < 0.2
 
 
+@pytest.mark.parametrize("far", [30.0, 1000.0])
+def test_weights_far_below_their_bound_are_found(far):
+    """And only then: the fit is about that of a bound as high as the weights."""
+    rng = np.random.default_rng(0)
+    X, w = rng.uniform(-1.0, 1.0, (20_000, 4)), np.array([1.0, -0.5, 0.5, 0.0])
+    y, weight = np.minimum(rng.poisson(np.exp(X @ w)), 20.0), rng.uniform(0.1, 1.0, len(X))
+    given = {"data_norm": 2.0, "sample_weight": weight, "alpha": 1e-3}
+    problem = Problem(X, y, Loss("poisson"), max_weight=far, **given)
+    fits = [solve(problem, "auto", Budget(1.0, 1e-6), random_state=seed).w for seed in range(3)]
+    assert np.sqrt(np.mean(np.square(np.array(fits)[:, :4] - w))) < 0.15
+
+
+def test_weights_are_cut_where_no_more_are_seen_or_not_at_all():
+    weight = np.random.default_rng(0).uniform(0.1, 1.0, 20_000)
+    for bound, larger in ((1.0, 1.0), (64.0, 64.0), (1e12, 1.0)):
+        problem = counts(LOSSES[0], sample_weight=weight, max_weight=bound)
+        settled = plan(problem.shape, "dp-whitened-gd", Budget(1.0, 1e-6)).settings
+        curator = Curator(problem, Ledger(Budget(1.0, 1e-6)), SecureGenerator(0))
+        assert _log_link.cut_weights(settled.link, curator) == larger
+        assert curator._rows.sample_weight.max() == pytest.approx(min(bound, larger), rel=1e-4)
+
+
+def test_rows_without_weights_are_not_counted_by_them():
+    assert (
+        plan(counts(LOSSES[0]).shape, "dp-whitened-gd", Budget(1.0, 1e-6)).settings.link.weights
+        is None
+    )
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_the_curvature_at_a_mean_is_a_slope_over_a_relative_residual(loss):
     mean, change = np.array([0.2, 1.0, 6.0]), 1e-5
