@@ -32,7 +32,7 @@ def counted(
     The last gradient is always left.
     """
     settled = settings.james_stein and settings.groups is None
-    if not settled or not tells_shares(shape, coordinates):
+    if not settled or not tells_shares(shape, coordinates) or _enough(settings, coordinates):
         return settings, coordinates
     mechanism, total = settings.gradient, coordinates.class_shares()[2]
     assert mechanism.query is not None
@@ -45,15 +45,15 @@ def counted(
     transform[:, -1] = length * coordinates.transform[:, -1]
     fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
-    while settings.iterations > 1 and not _enough(settings.rows_per_weight, coordinates):
+    while settings.iterations > 1 and not _enough(settings, coordinates):
         slope = float(curator.release(mechanism, fixed, point)[-1]) / unit
         coordinates = coordinates.with_share(share - slope, mechanism.stddev / unit)
         settings = replace(settings, iterations=settings.iterations - 1)
     return settings, coordinates
 
 
-def _enough(rows_per_weight: float, coordinates: Coordinates) -> bool:
+def _enough(settings: Settings, coordinates: Coordinates) -> bool:
     """Whether the rarer class has rows enough for sure."""
     shares, noise, _ = coordinates.class_shares()
     rarer = max(0.0, float(shares.min()) - _SURE * noise)
-    return 4.0 * rarer * (1.0 - rarer) * rows_per_weight >= _ENOUGH
+    return 4.0 * rarer * (1.0 - rarer) * settings.rows_per_weight >= _ENOUGH
