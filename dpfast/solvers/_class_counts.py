@@ -18,10 +18,10 @@ from dpfast.curator import Curator
 from dpfast.shape import ProblemShape
 from dpfast.solvers._coordinates import Coordinates
 from dpfast.solvers._whitened_descent import Settings, start_of, tells_shares
+from dpfast.solvers._whitened_rules import SURE
 
-# Rows behind one weight, times µ, as if classes were even, from which on weights are learned; and
-# so many deviations of the noise in the rarer class's share less are taken for sure.
-_ENOUGH, _SURE = 1.0, 1.0
+# Rows behind one weight, times µ, as if classes were even, from which on weights are learned.
+_ENOUGH = 1.0
 
 
 def counted(
@@ -55,5 +55,5 @@ def counted(
 def _enough(settings: Settings, coordinates: Coordinates) -> bool:
     """Whether the rarer class has rows enough for sure."""
     shares, noise, _ = coordinates.class_shares()
-    rarer = max(0.0, float(shares.min()) - _SURE * noise)
+    rarer = max(0.0, float(shares.min()) - SURE * noise)
     return 4.0 * rarer * (1.0 - rarer) * settings.rows_per_weight >= _ENOUGH
