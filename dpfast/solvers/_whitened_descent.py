@@ -54,6 +54,8 @@ _INTERCEPT_NOISE = 4.0
 _SHORT = 1.0
 # Rows behind one weight, times µ, from which on where a descent ends tells more than its beginning.
 _LONG = 8.0
+# Deviations of the length of noise, of full steps, up to which weights may be nothing else.
+_DOUBTED = 0.5
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -542,9 +544,9 @@ def kept(v: Vector, first: Vector, squares: Vector, settings: Settings) -> float
     """
     entries = float(squares.sum()) ** 2 / max(float(squares @ squares), 1e-300)
     even = np.sqrt(squares * entries / squares.sum())
-    weight = min(1.0, _LONG / settings.rows_per_weight)
-    more = weight * math.sqrt(settings.step)
+    more = _DOUBTED * settings.step
     end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, more)
+    weight = min(1.0, _LONG / settings.rows_per_weight)
     power = 3.0 - float(squares.mean()) if squares.size else 2.0
     return 1.0 - float(min(end, begin) ** (power - weight) * begin**weight)
 
