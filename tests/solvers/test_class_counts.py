@@ -44,9 +44,7 @@ def exactly(problem, shares, noise, budget=BUDGET, **options):
 def test_slopes_along_the_constant_alone_are_counts(shares, consistent):
     weight = round(sum(shares), 2)
     weighted = {"sample_weight": np.full(ROWS, weight), "max_weight": 1.0} if weight < 1.0 else {}
-    steps, found, noise, total = exactly(
-        table(20, **weighted), shares, 0.02, consistent=consistent
-    )
+    steps, found, noise, total = exactly(table(20, **weighted), shares, 0.02, consistent=consistent)
     before = 0.02 * (math.sqrt(0.5) if weight == 1.0 else 1.0 / weight)
     assert steps > 5 and noise < 0.8 * before and total == pytest.approx(weight)
     # What was released before is still in it.
