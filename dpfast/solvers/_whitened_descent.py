@@ -141,7 +141,7 @@ def descend(
     plain = not isinstance(spread, Spread)
     gradients = _Gradients(settings, shape, curator, coordinates.transform, units)
     steps = _Steps(settings, shape, coordinates, units, plain)
-    v: Matrix = _start(shape.loss, coordinates) if start is None else start
+    v: Matrix = start_of(shape.loss, coordinates) if start is None else start
     if units.intercept is not None and shape.intercept != 0.0:
         v[-1] = units.intercept
     last, momentum = v, settings.momentum
@@ -160,7 +160,7 @@ def descend(
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change, first)
     one = settings.classes is None
-    if settings.james_stein and plain and one and _tells_shares(shape, coordinates):
+    if settings.james_stein and plain and one and tells_shares(shape, coordinates):
         averages = points / count, told / count
         mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
     return mean, np.array(gradients.norms), change
@@ -355,7 +355,7 @@ def drawn_by_rareness(
     return drawn[:, 0], float(np.linalg.norm(drawn[:d, 1:]))
 
 
-def _tells_shares(shape: ProblemShape, coordinates: Coordinates) -> bool:
+def tells_shares(shape: ProblemShape, coordinates: Coordinates) -> bool:
     """Whether a constant's mean probability is that of one of two classes that were counted."""
     counted = len(coordinates.columns.shares) == 2
     return counted and coordinates.anchor is not None and shape.loss.multiclass
@@ -400,7 +400,7 @@ def _settled_intercept(
     return expected_intercept(released, length, float(v[-1]), (rest, own))
 
 
-def _start(loss: Loss, coordinates: Coordinates) -> Vector:
+def start_of(loss: Loss, coordinates: Coordinates) -> Vector:
     """The best constant prediction, if there is a constant and the targets have classes."""
     v = np.zeros(len(coordinates.transform))
     if coordinates.anchor is not None and len(coordinates.columns.shares):

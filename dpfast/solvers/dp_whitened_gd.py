@@ -75,6 +75,7 @@ from dpfast.solvers import (
     _target_range,
     _target_tails,
 )
+from dpfast.solvers._class_counts import counted
 from dpfast.solvers._column_ranges import ColumnRanges
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._coordinates import (
@@ -605,6 +606,7 @@ def descended(
     place: Place | None,
 ) -> Outcome:
     """Where a descent in the coordinates led, for a loss without a log link."""
+    settings, coordinates = counted(settings, shape, curator, coordinates)
     v, norms, change = descend(settings, shape, curator, coordinates, place)
     unit = place.half if place is not None else 1.0
     w = unit * coordinates.weights(v, noise_of_weights(settings, shape, change))

@@ -1,0 +1,59 @@
+"""Gradients along the constant alone, as long as a class may have too few rows to learn weights.
+
+Near a constant prediction the loss is curved as ``p (1 - p)``, ``p`` the share of the rarer class,
+but the noise in a clipped gradient is the same for all shares.  So rows behind a weight count by
+``4 p (1 - p)``, and where that leaves too few of them the fit is to be a constant, for which most
+of the budget is far better spent on the constant's own slope: with nothing else in them, rows are
+as long as they may be, and noise is √d times smaller.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from dpfast.curator import Curator
+from dpfast.shape import ProblemShape
+from dpfast.solvers._coordinates import Coordinates
+from dpfast.solvers._whitened_descent import Settings, start_of, tells_shares
+from dpfast.solvers._whitened_rules import SURE
+
+# Rows behind one weight, times µ, as if classes were even, from which on weights are learned.
+_ENOUGH = 1.0
+
+
+def counted(
+    settings: Settings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
+) -> tuple[Settings, Coordinates]:
+    """The coordinates with what such gradients tell of the classes, and settings of what is left.
+
+    The last gradient is always left.
+    """
+    settled = settings.james_stein and settings.groups is None
+    if not settled or not tells_shares(shape, coordinates) or _enough(settings, coordinates):
+        return settings, coordinates
+    mechanism, total = settings.gradient, coordinates.class_shares()[2]
+    assert mechanism.query is not None
+    # Slopes at 0 tell most of the shares, but of rows' mean weight as much.
+    v = np.zeros(shape.dim) if total == 1.0 else start_of(shape.loss, coordinates)
+    share = 0.5 + 0.5 * math.tanh(0.5 * float(v[-1]))
+    # Rows are as long as they may be, if no slope is to be cut.
+    length = settings.clip_norm / max(share, 1.0 - share)
+    transform = np.zeros_like(coordinates.transform)
+    transform[:, -1] = length * coordinates.transform[:, -1]
+    fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
+    unit = length * shape.n_samples * shape.max_weight * total
+    while settings.iterations > 1 and not _enough(settings, coordinates):
+        slope = float(curator.release(mechanism, fixed, point)[-1]) / unit
+        coordinates = coordinates.with_share(share - slope, mechanism.stddev / unit)
+        settings = replace(settings, iterations=settings.iterations - 1)
+    return settings, coordinates
+
+
+def _enough(settings: Settings, coordinates: Coordinates) -> bool:
+    """Whether the rarer class has rows enough for sure."""
+    shares, noise, _ = coordinates.class_shares()
+    rarer = max(0.0, float(shares.min()) - SURE * noise)
+    return 4.0 * rarer * (1.0 - rarer) * settings.rows_per_weight >= _ENOUGH
