@@ -50,8 +50,8 @@ _DOUBT = 4.0
 _SHORTEST = 0.1
 # The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
 _INTERCEPT_NOISE = 4.0
-# Of the way along flat ground, in steps of one over its curvature, what iterates in the average have
-# behind them; and the least share of the iterates that is averaged.
+# How much of the way along flat ground, in steps of one over its curvature, lies behind iterates
+# that are averaged; and the least share of them.
 _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
 # Rows behind one weight, times µ, at which rows are half as long as white ones in the coordinates.
 _SHORT = 1.0

@@ -129,7 +129,7 @@ def automatic_consistent(shape: ProblemShape, u: float) -> bool:
 
 
 def averages_late(shape: ProblemShape, u: float) -> bool:
-    """Whether a rare class has iterates averaged later; with few rows noise asks for all of them."""
+    """Whether a rare class has later iterates averaged; of few rows noise leaves no choice."""
     return shape.loss.multiclass and not clips_groups(shape) and u >= _MANY
 
 
