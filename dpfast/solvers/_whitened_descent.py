@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,6 +50,9 @@ _DOUBT = 4.0
 _SHORTEST = 0.1
 # The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
 _INTERCEPT_NOISE = 4.0
+# How much of the way along flat ground, in steps of one over its curvature, lies behind iterates
+# that are averaged; and the least share of them.
+_BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
 # Rows behind one weight, times µ, at which rows are half as long as white ones in the coordinates.
 _SHORT = 1.0
 # Rows behind one weight, times µ, from which on where a descent ends tells more than its beginning.
@@ -97,6 +100,7 @@ class Settings:
     groups: Groups | None = None
     rows_per_weight: float = math.inf
     consistent: bool = False
+    averages_late: bool = False  # where a rare class makes the way long
     narrowing: float = 1.0
     width: float | None = None
     # Curvature where noise piles up over the steps, in units of the largest; None: by the clip.
@@ -425,8 +429,13 @@ def _intercept_curvature(
     known = coordinates.anchor is not None and z.ndim == 1 and shape.loss.multiclass
     if not known:
         return 1.0
-    bend = float(shape.loss([z[-1]], [1.0])[2][0]) / shape.loss.smoothness
-    return min(1.0, max(2.0 * bend, _INTERCEPT_NOISE * noise, _LEAST_CURVATURE))
+    bend = 2.0 * _bend_at(shape.loss, float(z[-1]))
+    return min(1.0, max(bend, _INTERCEPT_NOISE * noise, _LEAST_CURVATURE))
+
+
+def _bend_at(loss: Loss, margin: float) -> float:
+    """Curvature of a loss that is the same for both labels, over its largest."""
+    return float(loss([margin], [1.0])[2][0]) / loss.smoothness
 
 
 @dataclass
@@ -609,6 +618,21 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
         after, later = (1.0 - paces[k] * pull) * effect, after
     noise = settings.gradient.stddev / n_samples / settings.curvature
     return noise * np.sqrt(squares)
+
+
+def averaged_late(settings: Settings, shape: ProblemShape, coordinates: Coordinates) -> Settings:
+    """The settings with an average of later iterates, if a class turned out to be rare.
+
+    The loss is flat then, and the way to the minimum takes more steps, the fewer the more momentum
+    there is: early iterates are far from it.
+    """
+    if not settings.averages_late:
+        return settings
+    flat = _bend_at(shape.loss, float(_start(shape.loss, coordinates)[-1]))
+    noise = settings.gradient.stddev / shape.n_samples / settings.curvature
+    behind = _BEHIND * (1.0 - settings.momentum) / max(flat, noise)
+    share = max(_FEWEST_AVERAGED, 1.0 - behind / settings.iterations)
+    return replace(settings, average=min(settings.average, share))
 
 
 def noise_of_weights(

@@ -92,7 +92,8 @@ def automatic_settings(
     way *= 1.5 - 0.5 * narrowing
     least, most, steps = 16.0 if consistent else 10.0, 16.0, 10.0 * (u / 20.0) ** 0.5
     if u >= _MANY:
-        least, most, steps = 32.0 if consistent else 24.0, 40.0, 24.0 * (u / 1500.0) ** 0.35
+        least, begin = (32.0, 600.0) if consistent else (24.0, 1500.0)
+        most, steps = 40.0, least * (u / begin) ** 0.35
     momentum = 0.0
     if u >= _SLOW:
         momentum = max(min(0.6, 0.35 * math.log2(u / 20.0)), min(0.78, 0.35 * math.log2(u / 60.0)))
@@ -133,6 +134,11 @@ def automatic_consistent(shape: ProblemShape, u: float) -> bool:
     to twice as much by it, or more.
     """
     return shape.loss.multiclass and not clips_groups(shape) and u >= _CONSISTENT
+
+
+def averages_late(shape: ProblemShape, u: float) -> bool:
+    """Whether a rare class has later iterates averaged; of few rows noise leaves no choice."""
+    return shape.loss.multiclass and not clips_groups(shape) and u >= _MANY
 
 
 def tells_squares(u: float) -> bool:

@@ -93,6 +93,7 @@ from dpfast.solvers._shares import Release, releases
 from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import (
     Settings,
+    averaged_late,
     descend,
     drawn_by_rareness,
     moderate_effects,
@@ -104,6 +105,7 @@ from dpfast.solvers._whitened_rules import (
     automatic_consistent,
     automatic_narrowing,
     automatic_settings,
+    averages_late,
     clips_groups,
     correlation_rounds,
     excess_risk_guess,
@@ -282,6 +284,7 @@ def plan(
         ridge=ridge or 0.0,
         rows_per_weight=u,
         consistent=consistent,
+        averages_late=average == "auto" and averages_late(shape, u),
         level=level,
         narrowing=narrowing,
         width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
@@ -607,6 +610,7 @@ def descended(
 ) -> Outcome:
     """Where a descent in the coordinates led, for a loss without a log link."""
     settings, coordinates = counted(settings, shape, curator, coordinates)
+    settings = averaged_late(settings, shape, coordinates)
     v, norms, change = descend(settings, shape, curator, coordinates, place)
     unit = place.half if place is not None else 1.0
     w = unit * coordinates.weights(v, noise_of_weights(settings, shape, change))

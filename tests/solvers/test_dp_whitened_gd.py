@@ -533,6 +533,26 @@ def test_weight_noise(options, curved):
     assert found <= flat
 
 
+@pytest.mark.parametrize(
+    ("share", "options", "found"),
+    [(0.3, {}, 0.75), (0.006, {}, 0.65), (0.001, {}, 0.35), (0.001, {"average": 0.9}, 0.9)],
+)
+def test_where_a_class_is_rare_early_iterates_are_left_out(share, options, found):
+    """As far as nobody said which to average."""
+    shape = ProblemShape(100_000, 9, 1.0)
+    settings = plan(shape, "dp-whitened-gd", BUDGET, **options).settings
+    shares = np.array([1.0 - share, share])
+    told = SimpleNamespace(
+        transform=np.eye(10),
+        anchor=9,
+        columns=SimpleNamespace(shares=shares),
+        probabilities=lambda: shares,
+    )
+    late = _whitened_descent.averaged_late(settings, shape, told)
+    assert late.average == pytest.approx(found, abs=0.05)
+    assert (late.average == settings.average) is (found >= 0.75)
+
+
 @pytest.mark.parametrize(("signal", "low", "high"), [(0.0, 0.0, 0.5), (4.0, 0.9, 1.05)])
 def test_weights_that_noise_explains_are_drawn_to_zero(signal, low, high):
     """Without a signal most of the excess loss goes; with one next to nothing changes."""
