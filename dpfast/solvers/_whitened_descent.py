@@ -628,7 +628,7 @@ def averaged_late(settings: Settings, shape: ProblemShape, coordinates: Coordina
     """
     if not settings.averages_late:
         return settings
-    flat = _bend_at(shape.loss, float(_start(shape.loss, coordinates)[-1]))
+    flat = _bend_at(shape.loss, float(start_of(shape.loss, coordinates)[-1]))
     noise = settings.gradient.stddev / shape.n_samples / settings.curvature
     behind = _BEHIND * (1.0 - settings.momentum) / max(flat, noise)
     share = max(_FEWEST_AVERAGED, 1.0 - behind / settings.iterations)
