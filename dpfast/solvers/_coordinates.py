@@ -311,7 +311,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
             height, ones = _height(sums, doubts, height, 1.0 / unit)
             spread = spread_of(binary, height)
             counted = ones & ~ranged & (above < _COMMON * height)
-        counted = said | counted & (below < _MOVES * noise)
+        counted = said | counted & (below < _CERTAIN * noise)
         categories = counted | binary
         mean = np.where(counted, above, above - below)
         size, apart = above + below, _SQRT_2 * noise

@@ -577,6 +577,10 @@ def group_cases() -> list[Case]:
             ]
         stored = partial(made, storages=ALL)
         cases += [
+            stored(f"moments and lengths of groups, at most {most} rows", ColumnParts,
+                   (1.7, False, None, 0.3, 3.0),
+                   lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
+                   LOGISTIC, SIGNS, {"replace_one": 0.83, "add_or_remove_one": 0.99}),
             stored(f"moments of groups, at most {most} rows", ColumnParts, (1.7,),
                    lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
                    LOGISTIC, SIGNS, {"replace_one": 0.83, "add_or_remove_one": 0.99}),
@@ -665,7 +669,7 @@ def _cases_of_columns() -> list[Case]:
     cases = [
         # A row on an axis has all that a row can have.
         case_of_rows(
-            f"column parts, {loss.name}, radius, squares, classes, weight of counts {chosen}",
+            f"column parts, {loss.name}, radius, squares, classes, weights {chosen}",
             ColumnParts, chosen, centers, loss, targets, intercept=intercept,
         )
         for chosen, loss, targets, intercept in (
@@ -675,6 +679,8 @@ def _cases_of_columns() -> list[Case]:
             ((1.0, False), HUBER, (1.0,), 0.0),
             ((1.7, False, None, 3.0), LOGISTIC, SIGNS, 1.0),
             ((1.0, True, 3, 3.0), LOGISTIC, CLASSES, 1.0),
+            ((1.7, False, None, 0.3, 3.0), LOGISTIC, SIGNS, 1.0),
+            ((1.0, True, 0, 0.3, 3.0), LOGISTIC, CLASSES, 0.0),
         )
     ]  # fmt: skip
     cases.append(case_of_rows("Gram", Gram, (1.5, 100.0), two_transforms, LOGISTIC, (1.0,)))
