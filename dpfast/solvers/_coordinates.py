@@ -283,7 +283,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     d, n, moments = shape.n_features, shape.n_samples, learning.moments
     # Everything is in units of this, so that nothing here over- or underflows.
     unit = shape.data_norm / math.sqrt(shape.dim)
-    height = entry_bound(shape) / unit
+    height = typical = entry_bound(shape) / unit
     said = counted = indicators(shape)
     binary = declared(shape, "binary")
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
@@ -308,7 +308,8 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         if len(length):
             doubts = noise * math.sqrt(2.0 * d), noise / (query.weight * query.weight_of_lengths)
             sums = float(np.sum(above + below)), float(length[0])
-            height, ones = _height(sums, doubts, height, 1.0 / unit)
+            typical, ones = _height(sums, doubts, height, 1.0 / unit)
+            height = typical if ones else height
             spread = spread_of(binary, height)
             counted = ones & ~ranged & (above < _COMMON * height)
         counted = said | counted & (below < _CERTAIN * noise)
@@ -340,6 +341,9 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
         taken = ~moves & (np.abs(center) < _CERTAIN * centers.deviation()) | zeros
         counted = counted | ~categories & taken
+        height, spread = typical, spread_of(binary, typical)
+        doubt = centers.deviation() / spread
+        share, rare = _rareness(center, doubt, binary, height, shape.dim)
         scale = np.where(counted, height * np.sqrt(rare), scale)
     return Columns(
         center=unit * center,

@@ -45,9 +45,7 @@ def test_sums_against_whole_arrays(sparse):
         place = 18 if squares else 12
         np.testing.assert_allclose(sums[place], 0.4 * np.sum(Z**2) / 1.5, rtol=1e-12)
         np.testing.assert_allclose(query.split(sums)[3], np.sum(Z**2), rtol=1e-12)
-        np.testing.assert_array_equal(
-            np.delete(sums, place), with_squares if squares else without
-        )
+        np.testing.assert_array_equal(np.delete(sums, place), with_squares if squares else without)
 
     W = column_transform(problem.shape, center, scale)
     rows = np.column_stack([X, np.ones(len(X))])
