@@ -59,11 +59,12 @@ class ColumnParts(Query):
     ``‖z‖ <= C``.  The arguments are center and scale.  A group of rows contributes the mean over
     them.
 
-    Sensitivity: ``√k C √(1 + 1 + κ² + λ²)``, without the second 1 if squares are left out and
+    Sensitivity: ``C √(k (1 + 1 + λ²) + κ²)``, without the second 1 if squares are left out and
     without ``λ²`` if there are no classes.  All entries are >= 0; ``‖(z⁺, z⁻)‖ = ‖z‖ <= C``,
-    ``‖ω z²‖ <= ω ‖z‖² <= C``, ``κ ω ‖z‖² <= κ C`` and ``‖λ C e‖ <= λ C``, so a row contributes a
-    vector of at most that length for ``k = 1``, and so do means of such vectors.  Two vectors
-    without negative entries have a product >= 0, so they are at most √2 times their length apart.
+    ``‖ω z²‖ <= ω ‖z‖² <= C`` and ``‖λ C e‖ <= λ C``, so a row contributes a vector of at most
+    ``C √(1 + 1 + λ²)``, and so do means of such vectors.  Two vectors without negative entries have
+    a product >= 0, so they are at most √2 times their length apart.  ``κ ω ‖z‖²`` is one number
+    from 0 to ``κ C``, of whatever row, and so is a mean of such numbers.
 
     Parameters
     ----------
@@ -99,9 +100,9 @@ class ColumnParts(Query):
         self.dimension = (2 + squares) * shape.n_features + (weight_of_lengths > 0.0) + self.counted
 
     def sensitivity(self, neighboring_relation: str) -> float:
-        parts = 1.0 + self.squares + self.weight_of_lengths**2
-        parts += self.relative_weight**2 if self.counted else 0.0
-        return math.sqrt(records_apart(neighboring_relation) * parts) * self.radius
+        parts = 1.0 + self.squares + (self.relative_weight**2 if self.counted else 0.0)
+        apart = records_apart(neighboring_relation) * parts + self.weight_of_lengths**2
+        return math.sqrt(apart) * self.radius
 
     def rounding_error(self) -> float:
         """Return the error of sums to which a row adds at most ``(2 + 2 κ + max(1, λ)) C`` in all.

@@ -679,9 +679,13 @@ def _cases_of_columns() -> list[Case]:
             ((1.0, False), HUBER, (1.0,), 0.0),
             ((1.7, False, None, 3.0), LOGISTIC, SIGNS, 1.0),
             ((1.0, True, 3, 3.0), LOGISTIC, CLASSES, 1.0),
-            ((1.7, False, None, 0.3, 3.0), LOGISTIC, SIGNS, 1.0),
-            ((1.0, True, 0, 0.3, 3.0), LOGISTIC, CLASSES, 0.0),
         )
+    ]  # fmt: skip
+    cases += [
+        # One number has all that it can move by from a row of zeros, which the others do not.
+        case_of_rows(f"column parts and lengths {chosen}", ColumnParts, chosen, centers, LOGISTIC,
+                     SIGNS, {"replace_one": 0.91, "add_or_remove_one": 0.99})
+        for chosen in ((1.7, False, None, 0.3, 3.0), (1.0, True, 0, 0.3, 3.0))
     ]  # fmt: skip
     cases.append(case_of_rows("Gram", Gram, (1.5, 100.0), two_transforms, LOGISTIC, (1.0,)))
     shapes = partial(ColumnParts, n_classes=0)
