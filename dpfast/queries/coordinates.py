@@ -52,18 +52,19 @@ CLASS_SLOPE, CLASS_CURVATURE = _SQRT_2, 0.5
 
 
 class ColumnParts(Query):
-    """``Σ_i (z_i⁺, z_i⁻, ω z_i², λ C e_i)`` of the columns ``z = (x - center) / scale``.
+    """``Σ_i (z_i⁺, z_i⁻, ω z_i², κ ω ‖z_i‖², λ C e_i)`` of columns ``z = (x - center) / scale``.
 
     Positive and negative parts and squares entry by entry, ``ω = 1/C``; ``e_i`` has row i's weight
     over the largest at the place of its class, and zeros elsewhere.  Rows are clipped to
     ``‖z‖ <= C``.  The arguments are center and scale.  A group of rows contributes the mean over
     them.
 
-    Sensitivity: ``√k C √(1 + 1 + λ²)``, without the second 1 if squares are left out and without
-    ``λ²`` if there are no classes.  All entries are >= 0; ``‖(z⁺, z⁻)‖ = ‖z‖ <= C``,
-    ``‖ω z²‖ <= ω ‖z‖² <= C`` and ``‖λ C e‖ <= λ C``, so a row contributes a vector of at most that
-    length for ``k = 1``, and so do means of such vectors.  Two vectors without negative entries
-    have a product >= 0, so they are at most √2 times their length apart.
+    Sensitivity: ``C √(k (1 + 1 + λ²) + κ²)``, without the second 1 if squares are left out and
+    without ``λ²`` if there are no classes.  All entries are >= 0; ``‖(z⁺, z⁻)‖ = ‖z‖ <= C``,
+    ``‖ω z²‖ <= ω ‖z‖² <= C`` and ``‖λ C e‖ <= λ C``, so a row contributes a vector of at most
+    ``C √(1 + 1 + λ²)``, and so do means of such vectors.  Two vectors without negative entries have
+    a product >= 0, so they are at most √2 times their length apart.  ``κ ω ‖z‖²`` is one number
+    from 0 to ``κ C``, of whatever row, and so is a mean of such numbers.
 
     Parameters
     ----------
@@ -76,6 +77,8 @@ class ColumnParts(Query):
         Count that many labels instead of the signs of the targets; 0: count none.
     relative_weight : float, default=0.3
         ``λ``; at 0.3 what the counts add to the noise of the rest is two or four per cent.
+    weight_of_lengths : float, default=0
+        ``κ``; 0: without the rows' lengths.
     """
 
     def __init__(
@@ -85,33 +88,39 @@ class ColumnParts(Query):
         squares: bool = True,
         n_classes: int | None = None,
         relative_weight: float = 0.3,
+        weight_of_lengths: float = 0.0,
     ) -> None:
         self.shape, self.radius, self.squares = shape, radius, squares
-        self.relative_weight = relative_weight
+        self.relative_weight, self.weight_of_lengths = relative_weight, weight_of_lengths
         self.weight = 1.0 / radius
         self.n_classes = n_classes
         signs = 2 if shape.loss.kind == "classification" else 0
         self.counted = signs if n_classes is None else n_classes
         self.label_weight = relative_weight * radius
-        self.dimension = (2 + squares) * shape.n_features + self.counted
+        self.dimension = (2 + squares) * shape.n_features + (weight_of_lengths > 0.0) + self.counted
 
     def sensitivity(self, neighboring_relation: str) -> float:
         parts = 1.0 + self.squares + (self.relative_weight**2 if self.counted else 0.0)
-        return math.sqrt(records_apart(neighboring_relation) * parts) * self.radius
+        apart = records_apart(neighboring_relation) * parts + self.weight_of_lengths**2
+        return math.sqrt(apart) * self.radius
 
     def rounding_error(self) -> float:
-        """Return the error of sums to which a row adds at most ``(2 + max(1, λ)) C`` in all.
+        """Return the error of sums to which a row adds at most ``(2 + 2 κ + max(1, λ)) C`` in all.
 
         That is of its own, and twice that where sparse rows are put together of stored entries and
         shifts, see :mod:`dpfast.queries._linear`.
         """
-        return _unit(self.shape) * 2.0 * (2.0 + max(1.0, self.relative_weight)) * self.radius
+        most = 2.0 + 2.0 * self.weight_of_lengths + max(1.0, self.relative_weight)
+        return _unit(self.shape) * 2.0 * most * self.radius
 
-    def split(self, sums: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-        """Sums of ``z⁺``, ``z⁻``, ``z²`` and classes, the weights of the last two taken out."""
-        d = self.shape.n_features
-        above, below, squares, counts = np.split(sums, [d, 2 * d, (2 + self.squares) * d])
-        return above, below, squares / self.weight, counts / self.label_weight
+    def split(self, sums: Vector) -> tuple[Vector, Vector, Vector, Vector, Vector]:
+        """Sums of ``z⁺``, ``z⁻``, ``z²``, ``‖z‖²`` and classes, their weights taken out."""
+        d, last = self.shape.n_features, len(sums) - self.counted
+        above, below, squares, lengths, counts = np.split(
+            sums, [d, 2 * d, (2 + self.squares) * d, last]
+        )
+        lengths = lengths / (self.weight * (self.weight_of_lengths or 1.0))
+        return above, below, squares / self.weight, lengths, counts / self.label_weight
 
     def check_point(self, *point: Any) -> None:
         """Refuse a scale that takes rows beyond floating point."""
@@ -132,12 +141,17 @@ class ColumnParts(Query):
         classes = None
         if self.counted:
             classes = partial(_class_weights, shape=self.shape, n_classes=self.n_classes)
-        work = partial(_parts, columns=columns, squares=self.squares, classes=classes)
+        squares = self.squares or self.weight_of_lengths > 0.0
+        work = partial(_parts, columns=columns, squares=squares, classes=classes)
         # Differences that ought to be >= 0 are, to the last bit.
         sums: Vector = np.maximum(_sum_over_blocks(prepared, work), 0.0)
         d = self.shape.n_features
-        if self.squares:
+        if squares:
             sums[2 * d : 3 * d] *= self.weight
+        if self.weight_of_lengths > 0.0:
+            length = self.weight_of_lengths * sums[2 * d : 3 * d].sum()
+            kept = (2 + self.squares) * d
+            sums = np.concatenate([sums[:kept], [length], sums[3 * d :]])
         largest = 1.0 if self.shape.several_rows else self.shape.max_weight
         sums[self.dimension - self.counted :] *= self.label_weight / largest
         return sums

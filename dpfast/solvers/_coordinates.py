@@ -7,10 +7,12 @@ column that is 0 except for rare spikes as high as entries get.  Columns that ar
 categories are counts: their mean is their variance, too.  Then correlations are learned, and those
 that stand out of the noise are taken out.
 
-A table of indicators may come without declarations.  Then most columns are 0 in most rows, as their
-mean absolute values tell, and these are taken for categories; so is one in which nothing else was
-seen, and it is scaled like the rarest category: by what it was seen to spread, hardly at all, it
-would have rows thousands of times as long as others.
+A table of indicators may come without declarations.  Then the sum of all squares tells how high
+entries are, over that of all absolute values: if these are about the same, entries are 0 or 1, and
+columns that are rarely 1 and never negative are taken for categories from the first round on.  In
+the end they are as well where most are 0 in most rows, however high entries get; so is one in which
+nothing else was seen: scaled by what it was seen to spread, hardly at all, it would have rows
+thousands of times as long as others.
 
 A constant column of the table's own takes the intercept's place if there is none.  And of every
 category it is kept how many rows it has at least, by its counts and by the correlations' diagonal:
@@ -63,6 +65,11 @@ _COUNTED, _RAREST = 5.0, 4.0
 # Entries of an undeclared column are seen if those on either side of its center stand out by so
 # many deviations of the noise.
 _MOVES = 3.0
+# How far a guess of the entries' height may be wrong, as a share of it.
+_HEIGHT_DEVIATION = 0.5
+# Entries are 0 or 1, but for those of a few numbers, if their height is known better than by the
+# first and this far from 1, beside the noise in it; and a category has at most this share of rows.
+_HEIGHT_KNOWN, _ABOUT_ONE, _COMMON = 0.3, 0.15, 0.5
 # Zeros are as far below a center as it is above 0, and cut by no clipping of the rest: of a column
 # that reaches below by these shares of its center on average, most entries are taken to be 0.
 _ZEROS, _MOST_ZEROS = 0.7, 1.2
@@ -113,13 +120,11 @@ class Columns:
     center: Vector
     scale: Vector
     deviation: Vector  # of the noise in the centers
-    counted: NDArray[np.bool_]  # declared categories
+    counted: NDArray[np.bool_]  # declared to be, or taken for, those of categories
     binary: NDArray[np.bool_]  # declared, of two values as far below and above 0
-    # Undeclared columns that are taken for categories, in a table most of whose columns look so.
-    taken: NDArray[np.bool_]
     height: float  # how high entries get
     # Shares of the rows that have each category, or the rarer of two values, and the noise in
-    # these; of the three kinds above alone.
+    # these; of the two kinds above alone.
     frequency: Vector
     frequency_deviation: Vector
     spiky: NDArray[np.bool_]  # numbers that are mostly at one value
@@ -130,8 +135,8 @@ class Columns:
 
     @property
     def categories(self) -> NDArray[np.bool_]:
-        """Columns that are declared to be, or taken for, those of categories, of two or more."""
-        return self.counted | self.binary | self.taken
+        """Columns of categories, of two or more."""
+        return self.counted | self.binary
 
     @property
     def spread(self) -> Vector:
@@ -209,8 +214,6 @@ class Coordinates:
         stretch = np.sum(np.square(spread * self.transform[:d, : self.free]), axis=1)
         seen = columns.frequency > _CERTAIN * columns.frequency_deviation
         least = np.maximum(columns.frequency - _DOUBT * columns.frequency_deviation, 0.0)
-        # What is taken for a category, and hardly seen, may be an empty one.
-        least = np.where(columns.taken & ~seen, 0.0, least)
         variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)))
         kept = np.where(categories, CATEGORY_EFFECT**2 / (CATEGORY_EFFECT**2 + variance), 1.0)
         found = (kept * w[:d].T).T
@@ -242,7 +245,7 @@ def expected_shares(found: Vector, noise: float | Vector) -> Vector:
 
 
 def entry_bound(shape: ProblemShape) -> float:
-    """How high a column's spikes may be: as declared, or a guess from the rows' norm."""
+    """How high a column's entries may be: as declared, or a guess from the rows' norm."""
     if shape.columns:
         return 1.0
     return float(shape.data_norm * shape.dim**-0.375)
@@ -296,10 +299,9 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     d, n, moments = shape.n_features, shape.n_samples, learning.moments
     # Everything is in units of this, so that nothing here over- or underflows.
     unit = shape.data_norm / math.sqrt(shape.dim)
-    height = entry_bound(shape) / unit
-    counted = indicators(shape)
+    height = typical = entry_bound(shape) / unit
+    said = counted = indicators(shape)
     binary = declared(shape, "binary")
-    categories = counted | binary
     # All rounds' estimates count, each by its precision, which is public: later rounds resolve
     # short columns, and the first, in which no row is clipped, knows the long ones best.
     query = _parts_of(moments[0])
@@ -315,7 +317,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
             center = np.where(ranged, told.center / unit, 0.0)
     if learning.lengths is not None:
         usual = usual_length(learning.lengths, curator)
-        scale = np.where(categories, 1.0, usual)
+        scale = np.where(counted | binary, 1.0, usual)
         if usual < 1.0:
             highest = min(height, _SPIKE * usual * math.sqrt(shape.dim))
     for mechanism in moments:
@@ -323,8 +325,18 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         # Indicators are not centered, so that they have no negative parts.
         offset = np.where(counted, 0.0, center)
         noisy = curator.release(mechanism, unit * offset, unit * scale)
-        above, below, square, labels = query.split(noisy / n)
+        above, below, square, length, labels = query.split(noisy / n)
         noise = mechanism.stddev / n
+        if len(length):
+            doubts = noise * math.sqrt(2.0 * d), noise / (query.weight * query.weight_of_lengths)
+            sums = float(np.sum(above + below)), float(length[0])
+            typical, ones = _height(sums, doubts, height, 1.0 / unit)
+            height = typical if ones else height
+            spread = spread_of(binary, height)
+            counted = ones & ~ranged & (above < _COMMON * height)
+            numbers = np.full(d, not ones)
+        counted = said | counted & (below < _CERTAIN * noise)
+        categories = counted | binary
         mean = np.where(counted, above, above - below)
         size, apart = above + below, _SQRT_2 * noise
         known = scale * np.where(counted, noise, apart)
@@ -351,25 +363,23 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         doubt = centers.deviation() / spread
         share, rare = _rareness(center, doubt, binary, height, shape.dim)
         scale = np.where(categories, spread * np.sqrt(rare), np.sqrt(variance))
-    taken = np.zeros(d, dtype=bool)
     if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
-        taken = ~categories & ~moves & (np.abs(center) < _CERTAIN * centers.deviation())
-        # Squares that were clipped are too small: the variance of entries that are 0 or this high
-        # is half of its bound.
-        scale = np.where(zeros, np.maximum(scale, np.sqrt(0.5 * high)), scale)
-        scale = np.where(taken, np.maximum(scale, height * np.sqrt(rare)), scale)
-        taken |= zeros
+        taken = ~moves & (np.abs(center) < _CERTAIN * centers.deviation()) | zeros
+        counted = counted | ~categories & taken
+        height, spread = typical, spread_of(binary, typical)
+        doubt = centers.deviation() / spread
+        share, rare = _rareness(center, doubt, binary, height, shape.dim)
+        scale = np.where(counted, height * np.sqrt(rare), scale)
     return Columns(
         center=unit * center,
         scale=unit * scale,
         deviation=unit * centers.deviation(),
         counted=counted,
         binary=binary,
-        taken=taken,
         height=unit * height,
         frequency=share,
         frequency_deviation=doubt,
-        spiky=spiky & ~categories,
+        spiky=spiky & ~(counted | binary),
         ranged=ranged & (scale < _FAR_WIDER * deviations),
         shares=shares,
         share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,
@@ -388,6 +398,22 @@ def _least_seen(size: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vecto
         together = max(0.0, float(size[unseen].mean())) + noise / math.sqrt(unseen.sum())
         least[unseen] = np.minimum(least[unseen], together)
     return least
+
+
+def _height(
+    sums: tuple[float, float], doubts: tuple[float, float], guess: float, one: float
+) -> tuple[float, bool]:
+    """How high entries are that are not 0, and whether all those are 1, but for a few numbers.
+
+    Of mean sums of entries' absolute values and squares, with the deviations of the noise in them.
+    """
+    size = max(sums[0], doubts[0])
+    found = max(sums[1], 0.0) / size
+    doubt = math.hypot(doubts[1], guess * doubts[0]) / size
+    if doubt < _HEIGHT_KNOWN * one and abs(found - one) < _ABOUT_ONE * one + doubt:
+        return one, True
+    trust = 1.0 / (1.0 + (doubt / (_HEIGHT_DEVIATION * guess)) ** 2)
+    return trust * found + (1.0 - trust) * guess, False
 
 
 def _variance_bounds(
@@ -609,14 +635,15 @@ def _counted_again(
 ) -> Columns:
     """The frequencies of categories, with what the columns' second moments tell of them.
 
-    A 1 among zeros, from which c is taken, has ``p (1 - 2c) + c²`` as its mean square.  It is known
-    the better the smaller the scale is; where rows are clipped it is too small, never too large.
+    An h among zeros, from which c is taken, has ``p h (h - 2c) + c²`` as its mean square.  It is
+    known the better the smaller the scale is; where rows are clipped it is too small, never too
+    large.
     """
-    known = found.columns
+    known, height = found.columns, found.columns.height
     center = known.center[columns] if found.anchor is not None else np.zeros(len(columns))
     stretch = np.square(found.transform[columns, np.arange(len(columns))])
-    told = known.counted[columns] & (center < _TOLD_BY_SQUARES)
-    slope = np.where(told, 1.0 - 2.0 * center, 1.0)
+    told = known.counted[columns] & (center < _TOLD_BY_SQUARES * height)
+    slope = np.where(told, height * (height - 2.0 * center), 1.0)
     first = known.frequency_deviation[columns] ** -2.0
     second = np.where(told, (noise / stretch / slope) ** -2.0, 0.0)
     frequency, deviation = known.frequency.copy(), known.frequency_deviation.copy()

@@ -124,6 +124,8 @@ MAX_DIM = 10_000
 _MOMENTS, _CORRELATION, _GRADIENT = "column moments", "column correlations", "gradient"
 #: Up to so many weights the covariance of their errors is kept: it is dense.
 MAX_COVARIANCE_DIM = 500
+# The weight of the rows' lengths beside columns' moments.
+_LENGTHS = 0.3
 # Columns this many times narrower than their bounds are let be, where their ranges are learned.
 _NARROWEST = 1e4
 # Of the options that are numbers.
@@ -500,7 +502,10 @@ def _learning(
     # nothing that is worth their noise.
     unit, turns = math.sqrt(shape.dim), options["rounds"]
     later = ColumnParts(shape, options["learning_clip"] * unit, tells_squares(u), None, counts)
-    queries = [ColumnParts(shape, unit, False, None, counts)] + [later] * (turns - 1)
+    # Where nothing is declared, lengths tell how high entries are.
+    lengths = 0.0 if shape.columns else _LENGTHS
+    first = ColumnParts(shape, unit, False, None, counts, lengths)
+    queries = [first] + [later] * (turns - 1)
     a_round, correlated = options["learning_share"] / turns, options["correlation_share"]
     moments = tuple(release(a_round, query, _MOMENTS) for query in queries)
     correlation, again = None, correlation_rounds(u, shape) if ranges is not None else 1

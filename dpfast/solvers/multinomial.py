@@ -212,8 +212,8 @@ def _of_all_classes(mechanism: Gaussian, n_classes: int) -> ColumnParts:
     """The same moments, with counts of all classes."""
     query = mechanism.query
     assert isinstance(query, ColumnParts)
-    counts = query.relative_weight
-    return ColumnParts(query.shape, query.radius, query.squares, n_classes, counts)
+    weights = query.relative_weight, query.weight_of_lengths
+    return ColumnParts(query.shape, query.radius, query.squares, n_classes, *weights)
 
 
 def _more_steps(n_classes: int, u: float) -> float:

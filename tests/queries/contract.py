@@ -578,6 +578,10 @@ def group_cases() -> list[Case]:
             ]
         stored = partial(made, storages=ALL)
         cases += [
+            stored(f"moments and lengths of groups, at most {most} rows", ColumnParts,
+                   (1.7, False, None, 0.3, 3.0),
+                   lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
+                   LOGISTIC, SIGNS, {"replace_one": 0.83, "add_or_remove_one": 0.99}),
             stored(f"moments of groups, at most {most} rows", ColumnParts, (1.7,),
                    lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
                    LOGISTIC, SIGNS, {"replace_one": 0.83, "add_or_remove_one": 0.99}),
@@ -667,7 +671,7 @@ def _cases_of_columns() -> list[Case]:
     cases = [
         # A row on an axis has all that a row can have.
         case_of_rows(
-            f"column parts, {loss.name}, radius, squares, classes, weight of counts {chosen}",
+            f"column parts, {loss.name}, radius, squares, classes, weights {chosen}",
             ColumnParts, chosen, centers, loss, targets, intercept=intercept,
         )
         for chosen, loss, targets, intercept in (
@@ -678,6 +682,12 @@ def _cases_of_columns() -> list[Case]:
             ((1.7, False, None, 3.0), LOGISTIC, SIGNS, 1.0),
             ((1.0, True, 3, 3.0), LOGISTIC, CLASSES, 1.0),
         )
+    ]  # fmt: skip
+    cases += [
+        # One number has all that it can move by from a row of zeros, which the others do not.
+        case_of_rows(f"column parts and lengths {chosen}", ColumnParts, chosen, centers, LOGISTIC,
+                     SIGNS, {"replace_one": 0.91, "add_or_remove_one": 0.99})
+        for chosen in ((1.7, False, None, 0.3, 3.0), (1.0, True, 0, 0.3, 3.0))
     ]  # fmt: skip
     cases.append(case_of_rows("Gram", Gram, (1.5, 100.0), two_transforms, LOGISTIC, (1.0,)))
     shapes = partial(ColumnParts, n_classes=0)

@@ -35,10 +35,17 @@ def test_sums_against_whole_arrays(sparse):
         parts = (np.maximum(Z, 0.0), np.maximum(-Z, 0.0), np.square(Z))
         for found, part in zip(query.split(sums), parts, strict=False):
             np.testing.assert_allclose(found, part.sum(axis=0), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(query.split(sums)[3], classes, rtol=1e-12)
+        np.testing.assert_allclose(query.split(sums)[4], classes, rtol=1e-12)
     both = [ColumnParts(problem.shape, 1.5, squares) for squares in (True, False)]
     with_squares, without = (query.evaluate(problem, center, scale) for query in both)
     np.testing.assert_array_equal(without, np.delete(with_squares, np.arange(12, 18)))
+    for squares in (True, False):
+        query = ColumnParts(problem.shape, 1.5, squares, weight_of_lengths=0.4)
+        sums = query.evaluate(problem, center, scale)
+        place = 18 if squares else 12
+        np.testing.assert_allclose(sums[place], 0.4 * np.sum(Z**2) / 1.5, rtol=1e-12)
+        np.testing.assert_allclose(query.split(sums)[3], np.sum(Z**2), rtol=1e-12)
+        np.testing.assert_array_equal(np.delete(sums, place), with_squares if squares else without)
 
     W = column_transform(problem.shape, center, scale)
     rows = np.column_stack([X, np.ones(len(X))])
@@ -72,7 +79,7 @@ def test_classes_of_groups_are_means_of_their_weights(most, weighted):
     settings = {"sample_weight": weight, "max_weight": 2.0} if weighted else {}
     problem = Problem(X, y, data_norm=0.7, groups=ids, max_rows_per_group=most, **settings)
     query = ColumnParts(problem.shape, 1.5)
-    found = query.split(query.evaluate(problem, np.zeros(6), np.ones(6)))[3]
+    found = query.split(query.evaluate(problem, np.zeros(6), np.ones(6)))[4]
     relative = np.ones(60) if weight is None else weight / 2.0
     expected = np.bincount(y > 0.0, relative / np.bincount(ids)[ids])
     np.testing.assert_allclose(found, expected, atol=60 * 2.0**-20)
