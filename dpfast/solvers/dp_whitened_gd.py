@@ -216,7 +216,7 @@ def plan(
         rows enough to see them.
     range_rounds : int or "auto"
         Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 4 where the
-        rows, or groups of them, stand out of the noise.
+        rows, or groups of them, stand out of the noise; elsewhere the lengths of rows are.
     consistent : bool or "auto"
         Whether rows are clipped by factors that do not depend on their labels, see
         :class:`~dpfast.queries.CoordinateGradient` and :class:`~dpfast.queries.GroupGradient`; for
@@ -258,7 +258,7 @@ def plan(
     options = _checked(chosen, rule.settings, shape, u)
     target_rounds = _check_target_rounds(target_rounds, shape)
     ranges, for_ranges = _column_ranges_planned(range_rounds, terms)
-    lengths, for_lengths = _lengths_planned(terms, ranges)
+    lengths, for_lengths = _lengths_planned(terms, ranges is None and range_rounds == "auto")
     clip_norm, limit = _clipping(shape, options, ranges)
 
     slopes = _slopes(terms, rule, clip_norm, limit, consistent, target_rounds)
@@ -370,15 +370,15 @@ def _column_ranges_planned(
     return ranges, _column_ranges.cost(rounds, a_round)
 
 
-def _lengths_planned(terms: _Terms, ranges: ColumnRanges | None) -> tuple[Gaussian | None, float]:
-    """How rows' lengths are learned where ranges are not, and the share of the budget.
+def _lengths_planned(terms: _Terms, asked: bool) -> tuple[Gaussian | None, float]:
+    """How the lengths of rows are learned, and the share of the budget that takes.
 
     Not if most columns are those of categories, whose scales follow from their counts.
     """
     shape = terms.shape
     share = _lengths.share(terms.rows * math.sqrt(records_apart(terms.relation)))
     categories = np.count_nonzero(declared(shape, "one-hot", "binary"))
-    if ranges is not None or 2 * categories >= shape.n_features or share == 0.0:
+    if not asked or 2 * categories >= shape.n_features or share == 0.0:
         return None, 0.0
     return _lengths.planned(shape, share, terms.release), share
 

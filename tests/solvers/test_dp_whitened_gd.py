@@ -163,9 +163,9 @@ def test_a_common_factor_stands_out_of_the_noise():
     assert np.linalg.norm(found.T @ factor) < 0.3
 
 
-@pytest.mark.parametrize(("james_stein", "low", "high"), [(True, 0.7, 1.0), (False, 0.0, 0.7)])
-def test_rows_in_narrower_units_are_as_long(james_stein, low, high):
-    """Noise hides what a column's scale is, all together tell it; if the end is freed of noise."""
+@pytest.mark.parametrize("james_stein", [True, False])
+def test_rows_in_narrower_units_are_as_long(james_stein):
+    """Noise hides what a column's scale is; the rows' lengths tell it."""
     X = np.clip(np.random.default_rng(7).standard_normal((4000, 12)) / 4.0, -1.0, 1.0)
     squares = []
     for units in (1.0, 0.4):
@@ -176,7 +176,7 @@ def test_rows_in_narrower_units_are_as_long(james_stein, low, high):
             for seed in range(5)
         ]
         squares.append(np.mean([np.var(Z[:, :12], axis=0).mean() for Z in found]))
-    assert low < squares[1] / squares[0] < high, squares
+    assert 0.8 < squares[1] / squares[0] < 1.2, squares
 
 
 @pytest.mark.parametrize("where", [0, 3, 6])

@@ -446,9 +446,11 @@ def test_without_a_signal_few_rows_end_near_the_constant(n, d, classes, above):
     X = rng.standard_normal((n, d))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = rng.integers(0, classes, n)
-    for seed in range(2):
+    found = []
+    for seed in range(8):  # few of which may go astray
         model = LogisticRegression(
-            0.3, classes=list(range(classes)), data_norm=1.0, random_state=4 + 2 * seed
+            0.3, classes=list(range(classes)), data_norm=1.0, random_state=seed
         )
         told = model.fit(X, y).predict_proba(X)[np.arange(n), y]
-        assert -np.mean(np.log(told)) < math.log(classes) + above
+        found.append(-np.mean(np.log(told)))
+    assert np.median(found) < math.log(classes) + 0.5 * above
