@@ -503,8 +503,8 @@ def _learning(
     unit, turns = math.sqrt(shape.dim), options["rounds"]
     later = ColumnParts(shape, options["learning_clip"] * unit, tells_squares(u), None, counts)
     # Where nothing is declared, lengths tell how high entries are.
-    lengths = 0.0 if shape.columns else _LENGTHS
-    first = ColumnParts(shape, unit, False, None, counts, lengths)
+    weight = 0.0 if shape.columns else _LENGTHS
+    first = ColumnParts(shape, unit, False, None, counts, weight)
     queries = [first] + [later] * (turns - 1)
     a_round, correlated = options["learning_share"] / turns, options["correlation_share"]
     moments = tuple(release(a_round, query, _MOMENTS) for query in queries)
