@@ -57,8 +57,6 @@ _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
 _SHORT = 1.0
 # Rows behind one weight, times µ, from which on where a descent ends tells more than its beginning.
 _LONG = 8.0
-# Deviations of the length of noise, of full steps, up to which weights may be nothing else.
-_DOUBTED = 0.5
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -549,15 +547,15 @@ def kept(v: Vector, first: Vector, squares: Vector, settings: Settings) -> float
     Two things tell which part of their square is noise: where the descent ended, and the `first`
     gradient, since along correlated columns few steps go all the way, and the longer the others
     get, the less do weights stand out of the noise in them.  What both of them leave to it goes.
-    With many rows the end tells more than the beginning.  Short steps end short of the minimum, and
-    so do weights of coordinates whose mean `squares` are small: more of them is kept.  And weights
-    count by these squares, as they do in the loss.
+    With many rows the end tells more than the beginning, and there is less doubt of how long noise
+    is.  Short steps end short of the minimum, and so do weights of coordinates whose mean `squares`
+    are small: more of them is kept.  And weights count by these squares, as they do in the loss.
     """
     entries = float(squares.sum()) ** 2 / max(float(squares @ squares), 1e-300)
     even = np.sqrt(squares * entries / squares.sum())
-    more = _DOUBTED * settings.step
-    end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, more)
     weight = min(1.0, _LONG / settings.rows_per_weight)
+    more = weight * math.sqrt(settings.step)
+    end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, more)
     power = 3.0 - float(squares.mean()) if squares.size else 2.0
     return 1.0 - float(min(end, begin) ** (power - weight) * begin**weight)
 
