@@ -69,7 +69,7 @@ _MOVES = 3.0
 _HEIGHT_DEVIATION = 0.5
 # Entries are 0 or 1, but for those of a few numbers, if their height is known better than by the
 # first and this far from 1, beside the noise in it; and a category has at most this share of rows.
-_HEIGHT_KNOWN, _ABOUT_ONE, _COMMON = 0.3, 0.15, 0.5
+_HEIGHT_KNOWN, _ABOUT_ONE, _COMMON = 0.12, 0.15, 0.5
 # Zeros are as far below a center as it is above 0, and cut by no clipping of the rest: of a column
 # that reaches below by these shares of its center on average, most entries are taken to be 0.
 _ZEROS, _MOST_ZEROS = 0.7, 1.2
