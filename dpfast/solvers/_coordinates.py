@@ -321,7 +321,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         if usual < 1.0:
             highest = min(height, _SPIKE * usual * math.sqrt(shape.dim))
     for mechanism in moments:
-        query = _parts_of(mechanism)
+        query, first = _parts_of(mechanism), mechanism is moments[0]
         # Indicators are not centered, so that they have no negative parts.
         offset = np.where(counted, 0.0, center)
         noisy = curator.release(mechanism, unit * offset, unit * scale)
@@ -348,12 +348,12 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         moves = ~categories & (np.minimum(above, below) > _MOVES * noise)
         zeros = moves & _mostly_zero(scale * below, offset)
         center = centers.add(offset + scale * mean, known)
-        least = _least_seen(size, apart, numbers)
+        least = _least_seen(size, apart, numbers & first)
         low, high = _variance_bounds(size, least, mean, apart, scale, highest)
         # Where entries are, on average, no farther from the center than their range tells.
         near = ranged & (scale * (size - _FARTHER * apart) < deviations / math.sqrt(_NORMAL))
         narrow = None
-        if mechanism is moments[0]:
+        if first:
             alike = np.where(least < _UNSEEN * apart, scale * least, math.inf)
             center = centers.add(offset, np.where(near, _OFF * deviations, alike))
             narrow = np.minimum(high, np.square(_WIDER * deviations))
@@ -390,7 +390,8 @@ def _least_seen(size: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vecto
     """The least that mean absolute values are taken for.
 
     Numbers that are not told from zero are taken to be alike: their mean is known far better than
-    any of them.
+    any of them.  Not those of a later round, in whose coordinates columns of rare spikes are 0 but
+    for these.
     """
     least = np.full(len(size), _UNSEEN * noise)
     unseen = numbers & (size < least)
