@@ -619,10 +619,14 @@ def _rrpsgd(loss: str, relation: str, kind: str) -> Pair:
 
 
 def _whitened(loss: str, relation: str, kind: str) -> Pair:
-    """Next to nothing for the coordinates; gradients so small that they are always clipped."""
+    """Next to nothing for the coordinates; gradients so small that they are always clipped.
+
+    And nothing of the rows' lengths, which one number tells of all canaries together.
+    """
     options = {
         "iterations": 1, "rounds": 1, "learning_share": 0.02, "correlation_share": 0.0,
         "learning_clip": 1.0, "clip": 1e-3, "shrinkage": 0.0, "average": 0.0, "james_stein": False,
+        "range_rounds": 0,
     }  # fmt: skip
     if LOSSES[loss].log_link:
         # Targets of all rows settle the unit of all gradients: only one canary may be exchanged.
