@@ -314,9 +314,10 @@ def test_finite_rows_and_targets_cause_no_warning(kind):
 
 
 def test_margins_beyond_float64_keep_their_sign(fitted):
-    rows = 1.7e308 * np.sign(fitted.coef_) * np.array([[1.0], [-1.0]])
+    coef = 100.0 * np.cos(np.arange(fitted.coef_.size))[None, :]
+    rows = 1.7e308 * np.sign(coef) * np.array([[1.0], [-1.0]])
     large = fitted.__class__(data_norm=2.0, classes=[0, 1])
-    large.__dict__.update(vars(fitted), coef_=100.0 * fitted.coef_)
+    large.__dict__.update(vars(fitted), coef_=coef)
     large.__dict__.update(_row_bound=np.inf, least_probability=0.0)
     assert large.predict(rows).tolist() == [1, 0]
     assert large.predict_proba(rows).tolist() == [[0.0, 1.0], [1.0, 0.0]]

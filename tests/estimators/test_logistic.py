@@ -62,7 +62,7 @@ def test_the_report_states_what_was_asked(classification):
     assert 0.69 < privacy.epsilon <= 0.7
     assert privacy.delta <= 1e-7
     assert privacy.neighboring_relation == "add_or_remove_one"
-    assert [event.where for event in privacy.events[:1]] == ["column moments"]
+    assert [event.where for event in privacy.events[:2]] == ["row lengths", "column moments"]
     assert not privacy.reproducible
     assert "0.7" in str(privacy)
 
