@@ -46,10 +46,10 @@
 (check-sat-using qfnra-nlsat)
 (pop)
 
-; csrc/csr.c: norms[i] = sqrt((double)(end - start)) * (1.0 + 2.0 * DBL_EPSILON);
+; csrc/csr.c: norms[i] = sqrt(stored) * (1.0 + (stored / 2.0 + 4.0) * DBL_EPSILON);
 (push)
-(assert (and (<= 0.0 norm) (rounds e) (rounds f)))
-(assert (not (>= (* norm (+ 1.0 e) (+ 1.0 (* 4.0 u)) (+ 1.0 f)) norm)))
+(assert (and (<= 0.0 d) (<= d 4503599627370496.0) (<= 0.0 norm) (rounds e) (rounds f)))
+(assert (not (>= (* norm (+ 1.0 e) up (+ 1.0 f)) norm)))
 (check-sat-using qfnra-nlsat)
 (pop)
 
