@@ -447,10 +447,10 @@ def test_without_a_signal_few_rows_end_near_the_constant(n, d, classes, above):
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = rng.integers(0, classes, n)
     found = []
-    for seed in range(8):  # few of which may go astray
+    for seed in range(8):
         model = LogisticRegression(
             0.3, classes=list(range(classes)), data_norm=1.0, random_state=seed
         )
         told = model.fit(X, y).predict_proba(X)[np.arange(n), y]
         found.append(-np.mean(np.log(told)))
-    assert np.median(found) < math.log(classes) + above
+    assert np.mean(found) < math.log(classes) + above
