@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import errno
 import gzip
@@ -632,7 +633,7 @@ def _csv_rows(
         size = os.fstat(raw.fileno()).st_size
         packed = ends_in(name, (".gz",))
         if not packed:
-            _refuse_binary(name, raw)
+            _refuse_binary(name, raw, form)
         plain = gzip.GzipFile(fileobj=raw, mode="rb") if packed else raw
         encoding = "utf-8-sig" if form.utf8 else form.encoding
         stream = io.TextIOWrapper(cast(BinaryIO, plain), encoding=encoding, newline="")
@@ -643,9 +644,9 @@ def _csv_rows(
             raise DataError(f"{name}, line {reader.line_num}: {error}.") from error
         except UnicodeError as error:
             raise DataError(
-                f"{name} is not {form.encoding.upper()} text. Save it as 'CSV UTF-8', or declare "
-                '"encoding" in the bounds, or give --encoding: cp1252 is that of Windows, utf-16 '
-                "that of its 'Unicode text'."
+                f"{name} is not {form.encoding.upper()} text. Save it as that, or give --encoding, "
+                'or "encoding" in the bounds: cp1252 is what Windows writes as plain CSV, utf-16 '
+                "what it calls Unicode text, utf-8 what most other programs write."
             ) from error
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{name} is not a complete gzip file.") from error
@@ -663,8 +664,17 @@ _BINARY = {
 }
 
 
-def _refuse_binary(name: str, file: BinaryIO) -> None:
-    """Refuse an open file that begins as no text does."""
+# How text begins that says its encoding.
+_MARKS = {
+    b"\xef\xbb\xbf": "utf-8",
+    b"\xff\xfe\x00\x00": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
+
+
+def _refuse_binary(name: str, file: BinaryIO, form: CsvForm) -> None:
+    """Refuse an open file that begins as no text does, or as text of another encoding."""
     start = file.read(8)
     file.seek(0)
     for sign, kind in _BINARY.items():
@@ -673,6 +683,13 @@ def _refuse_binary(name: str, file: BinaryIO) -> None:
                 f"{name} must be a CSV or Parquet file; it is {kind}. Save it as one, or pass a "
                 "data frame to dpfast.TableModel."
             )
+    declared = codecs.lookup(form.encoding).name
+    marked = next((name for sign, name in _MARKS.items() if start.startswith(sign)), declared)
+    if not declared.startswith(marked):
+        raise DataError(
+            f"{name} is {marked.upper()} text, not {declared.upper()}. Give --encoding {marked}, "
+            f'or "encoding": "{marked}" in the bounds.'
+        )
 
 
 def _check_header(

@@ -31,6 +31,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 T = TypeVar("T")
 
+A_BOUND = "a bound known without looking at the data (what is beyond it is scaled down)"
 _ALL = slice(None)
 # What is read twice in a row in pieces of this size comes from cache the second time.
 _CACHE_BYTES = 2**18
@@ -185,14 +186,13 @@ class Problem(RowAccess):
 
     def _bound_of(self, name: str, what: str, largest: float, strict: bool) -> float:
         """The largest of something as its bound, with a warning, or refuse."""
-        message = (
-            f"{name} was not given, so {what} is taken from the data. The privacy guarantee does "
-            f"not cover that: pass a bound known without looking at the data (what is beyond it is "
-            f"scaled down)."
-        )
         if strict:
-            raise ValueError(f"{name} must be given when strict=True; got None. {message}")
-        warn(message, PrivacyLeakWarning)
+            raise ValueError(f"{name} must be given when strict=True; got None. Pass {A_BOUND}.")
+        warn(
+            f"{name} was not given, so {what} is taken from the data. The privacy guarantee does "
+            f"not cover that: pass {A_BOUND}.",
+            PrivacyLeakWarning,
+        )
         self.leaks = (*self.leaks, f"{name} was taken from the data")
         bound = largest or 1.0  # where all are zero, any bound will do
         if not 1e-100 <= bound <= 1e100:

@@ -107,6 +107,36 @@ def test_suites_that_are_named_exist():
     assert {word for words in named for word in words.split()} <= {*suites, "papers"}
 
 
+def test_the_calls_of_the_papers_algorithms_run():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (200, 2))
+    problem = dpfast.Problem(X, np.where(X[:, 0] > 0, 1, -1), "logistic", data_norm=1.0)
+    names = {"solve": dpfast.solve, "Budget": dpfast.Budget, "problem": problem}
+    found = set()
+    for cell in re.findall(r'^\|.*\| (`"[a-z].*?) \|$', page("papers.md"), flags=re.M):
+        call, *others = re.findall(r"`(.+?)`", cell)
+        solver, options = call.split(", ", 1)
+        for name in (solver, *others):
+            result = eval(f"solve(problem, {name}, {options})", names)
+            assert np.isfinite(result.w).all() and result.w.any()
+            found.add(name.strip('"'))
+    papers = {name for name in SOLVERS if "papers" in SOLVERS[name].run.__module__}
+    assert found >= (papers - {"privgene", "dp-svrg"}) | {"output-perturbation"}
+
+
+SELF_CONTAINED = ("papers", "persons", "priors", "rare_events", "several_fits", "standard_errors")
+
+
+@pytest.mark.filterwarnings("ignore::dpfast.errors.RepeatedFitWarning")
+@pytest.mark.parametrize("name", SELF_CONTAINED)
+def test_what_a_guide_prints_runs_as_it_is_copied(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for code in re.findall(r"```python\n(.*?)```", page(f"{name}.md"), flags=re.S):
+        exec(compile(code, name, "exec"), names)
+    assert any(isinstance(value, dpfast.LogisticRegression) for value in names.values())
+
+
 def test_parameters_that_are_named_exist():
     known = {
         name

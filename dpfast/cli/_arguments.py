@@ -56,7 +56,7 @@ def add_solver(command: argparse.ArgumentParser, **settings: Any) -> None:
 
 
 def add_table(command: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add what says how a table is to be read and modeled."""
+    """Add what says how a table is to be read."""
     command.add_argument(
         "--bounds",
         required=required,
@@ -80,9 +80,6 @@ def add_table(command: argparse.ArgumentParser, *, required: bool) -> None:
         help="column that says how long a row was watched, for --family poisson, gamma, tweedie",
     )  # fmt: skip
     command.add_argument("--person", metavar="COLUMN", help="column that says whose row it is")
-    command.add_argument(
-        "--max-rows-per-person", type=count, metavar="M", help="rows of a person that count at most"
-    )
     suggest(
         command.add_argument(
             "--family",
@@ -92,6 +89,14 @@ def add_table(command: argparse.ArgumentParser, *, required: bool) -> None:
             "a range)",
         ),
         ("auto", *FAMILIES),
+    )
+
+
+def add_model(command: argparse.ArgumentParser, *, required: bool) -> None:
+    """Add the same, and what sets the model."""
+    add_table(command, required=required)
+    command.add_argument(
+        "--max-rows-per-person", type=count, metavar="M", help="rows of a person that count at most"
     )
     command.add_argument(
         "--quantile", type=float, metavar="Q", help="quantile to predict, with --family quantile"

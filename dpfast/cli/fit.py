@@ -18,10 +18,10 @@ from dpfast.cli._arguments import (
     Commands,
     add_csv,
     add_json,
+    add_model,
     add_prior,
     add_relation,
     add_solver,
-    add_table,
     alpha,
     count,
     model_of,
@@ -85,7 +85,7 @@ def add(commands: Commands) -> None:
         "listed are not used.",
     )
     fit.add_argument("data", metavar="DATA", help="training data: .csv, .csv.gz or .parquet")
-    add_table(fit, required=True)
+    add_model(fit, required=True)
     add_csv(fit, "the bounds say")
     fit.add_argument("--epsilon", required=True, type=float, metavar="E", help="privacy loss, > 0")
     fit.add_argument(

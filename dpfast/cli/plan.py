@@ -12,10 +12,10 @@ from dpfast.cli._arguments import (
     PICTURES,
     Commands,
     add_json,
+    add_model,
     add_prior,
     add_relation,
     add_solver,
-    add_table,
     count,
     model_of,
     prior_of,
@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
         metavar="N",
         help="number of rows; with --person, of persons",
     )
-    add_table(command, required=False)
+    add_model(command, required=False)
     command.add_argument(
         "--columns", type=count, metavar="D", help="number of features, without --bounds"
     )
@@ -191,21 +191,22 @@ def _show(planned: Plan[Any], events: tuple[Event, ...]) -> None:
             ),
         ]
     )
-    settings = _scalars(planned.parameters)
-    say("\nSettings, from public numbers alone:\n")
-    _explained((_shown(value), name, SETTINGS.get(name, "")) for name, value in settings.items())
     say(f"\nTo expect{planned.units}:\n")
-    _explained(
-        (f"{value:.4g}", EXPECTED.get(key, key.replace("_", " ")))
-        for key, value in planned.expected.items()
-    )
+    # How good the model will be comes first.
+    keys = sorted(planned.expected, key=lambda key: not key.startswith("excess_risk"))
+    _explained((f"{planned.expected[key]:.4g}", EXPECTED.get(key, key)) for key in keys)
+    if shape.loss.name == "logistic":
+        say("(A model that gives both classes one half has a mean loss of 0.693.)")
     chosen = "; which of them are made is chosen along the way" if planned.adaptive else ""
     say(f"\nAccesses to the data{chosen}:\n")
     show_events(events)
     if told := shares_told(events):
         say(f"{told[0].upper()}{told[1:]}.\n")
+    say("Settings of the solver, from public numbers alone:\n")
+    settings = _scalars(planned.parameters)
+    _explained((_shown(value), name, SETTINGS.get(name, "")) for name, value in settings.items())
     say(
-        f"Nothing was spent. 'dpfast solvers {planned.solver}' says what this solver does and "
+        f"\nNothing was spent. 'dpfast solvers {planned.solver}' says what this solver does and "
         "where its guarantee comes from."
     )
 

@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.json:
             show_json("solvers", described)
         else:
-            _show_one(described)
+            _show_one(described, _options(solver))
         return
     every = [_describe(solver) for solver in SOLVERS.values()]
     if arguments.json:
@@ -104,6 +104,23 @@ def _losses(solver: Solver[Any]) -> list[str]:
     return taken
 
 
+# An entry of a docstring's parameters: names, type if any, and what is said of them.
+_ENTRY = re.compile(r"^(\S[^\n]*?)(?: : ([^\n]*))?\n((?:(?: {4}[^\n]*)?(?:\n|$))*)", re.MULTILINE)
+
+
+def _options(solver: Solver[Any]) -> list[tuple[str, str]]:
+    """The options with their types and meanings, from the docstring of the solver's plan."""
+    plan = getattr(solver.plan, "func", solver.plan)  # solvers of one family share it
+    section = (inspect.getdoc(plan) or "").partition("Parameters\n----------\n")[2]
+    section = re.split(r"\n\n\S[^\n]*\n-{3,}", section)[0]
+    found = []
+    for names, kind, text in _ENTRY.findall(section):
+        if taken := ", ".join(name for name in names.split(", ") if name in solver.options):
+            meaning = " ".join(plain_text(text).split())
+            found.append((taken, f"({kind}) {meaning}" if kind else meaning))
+    return found
+
+
 def _promises(one: dict[str, Any]) -> str:
     return ", ".join(_PROMISES[kind] for kind in one["budgets"])
 
@@ -114,14 +131,13 @@ def _what(one: dict[str, Any]) -> str:
     return summary if len(relations) > 1 else f"{summary} Under {relations[0]} only."
 
 
-def _show_one(one: dict[str, Any]) -> None:
+def _show_one(one: dict[str, Any], options: list[tuple[str, str]]) -> None:
     legend(
         [
             ("solver", one["name"]),
             ("budgets", _promises(one)),
             ("relations", ", ".join(one["neighboring_relations"])),
             ("losses", f"{', '.join(one['losses'])} (with the default options)"),
-            ("options", ", ".join(one["options"])),
         ]
     )
     say("")
@@ -131,6 +147,8 @@ def _show_one(one: dict[str, Any]) -> None:
             screen.add_row(lead, text) if lead else screen.add_row(text)
             console().print(screen)
         say("")
+    say("Options (solver_options in Python; alpha is a parameter of its own)\n")
+    legend(options)
 
 
 # Code between two backticks, a role with its target, a name, strong, emphasized.

@@ -46,12 +46,13 @@ from dpfast.estimators._prior import (
     what_is_known,
 )
 from dpfast.estimators._targets import Targets
+from dpfast.estimators._versions import Versioned
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, Ledger
 from dpfast.privacy.budget import check_promise
 from dpfast.privacy.open_accounts import Charged
 from dpfast.privacy.repeats import FITS
-from dpfast.problem import Problem
+from dpfast.problem import A_BOUND, Problem
 from dpfast.random import SecureGenerator
 from dpfast.rows import by_rows
 from dpfast.shape import ProblemShape
@@ -81,7 +82,7 @@ _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(Versioned, BaseEstimator):  # type: ignore[misc]
     """A linear model whose weights a private solver finds.
 
     `sample_weight` is no named argument of `fit`: to scikit-learn's checks that name promises that
@@ -403,7 +404,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return problem
 
     def _inferred(
-        self, y: NDArray[Any] | None, name: str, message: str, note: str
+        self, y: NDArray[Any] | None, name: str, leak: str, remedy: str, note: str
     ) -> tuple[str, ...]:
         """Warn that something public is taken from `y`, or refuse; the note for the report."""
         if y is None:
@@ -412,9 +413,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "before the fit pays for it."
             )
         if self.strict:
-            names = name if self.data_norm is not None else f"{name} and data_norm"
-            raise ValueError(f"{names} must be given when strict=True; got None. {message}")
-        warn(message, PrivacyLeakWarning)
+            if self.data_norm is None:
+                name, remedy = f"{name} and data_norm", f"{remedy} Pass as data_norm {A_BOUND}."
+            raise ValueError(f"{name} must be given when strict=True; got None. Pass {remedy}")
+        warn(
+            f"{name} {leak} The privacy guarantee does not cover that: pass {remedy}",
+            PrivacyLeakWarning,
+        )
         return (note,)
 
     def fit(self, X: Any, y: ArrayLike | None = None, **fit_params: Unpack[FitParameters]) -> Self:

@@ -180,9 +180,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         notes = self._inferred(
             y,
             "classes",
-            "classes were not given, so the class labels are taken from y. The privacy guarantee "
-            "does not cover that: pass classes=[...], all labels that there may be. (As in "
-            "scikit-learn they are sorted, and of two the last is the positive one.)",
+            "were not given, so the class labels are taken from y.",
+            "classes=[...], all labels that there may be. (As in scikit-learn they are sorted, and "
+            "of two the last is the positive one.)",
             "the class labels were taken from y",
         )
         assert y is not None

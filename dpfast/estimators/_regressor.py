@@ -58,9 +58,9 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         notes = self._inferred(
             y,
             "target_bounds",
-            "target_bounds were not given, so the range of the targets is taken from y. The "
-            "privacy guarantee does not cover that: pass target_bounds=(lowest, highest), known "
-            "without looking at the data (what is beyond is clipped).",
+            "were not given, so the range of the targets is taken from y.",
+            "target_bounds=(lowest, highest), known without looking at the data (what is beyond is "
+            "clipped).",
             "target_bounds were taken from the data",
         )
         assert y is not None

@@ -443,10 +443,9 @@ budget)
         ledger = state.ledger
         if self._full(state):
             raise BudgetExceeded(
-                f"the first fit takes all of {self._budget!r}, so that nothing can be admitted "
-                f"beside it, such as {sorted({event.where for event in new})}. Nothing was "
-                "spent. Give a larger budget, or adaptive=False if all fits are fixed "
-                "beforehand."
+                f"the first fit takes all of {self._budget!r}, so the account cannot pay for "
+                "another. Nothing was spent on this one. Give the account a larger budget, or "
+                "every fit a smaller epsilon."
             )
         try:
             ledger.check(*new, alone=True)

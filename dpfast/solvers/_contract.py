@@ -111,8 +111,8 @@ class Plan(Generic[S]):
             f"  budget: {self.budget}, {self.neighboring_relation}",
         ]
         for title, values, meanings in (
-            ("settings", self.parameters, SETTINGS),
             (f"to expect{self.units}", self.expected, EXPECTED),
+            ("settings", self.parameters, SETTINGS),
         ):
             lines.append(f"  {title}:")
             for key, value in values.items():

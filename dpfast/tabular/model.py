@@ -19,6 +19,7 @@ from dpfast._validation import check_choice, warn
 from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValueWarning
 from dpfast.estimators import CoefficientPrior
 from dpfast.estimators._messages import with_promise
+from dpfast.estimators._versions import Versioned
 from dpfast.inference import Summary
 from dpfast.privacy import Budget, PrivacyReport, row_relation
 from dpfast.privacy.budget import check_promise
@@ -99,7 +100,7 @@ def _has(method: str) -> Callable[[Any], bool]:
     return check
 
 
-class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TableModel(Versioned, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A private linear model of a table, from public knowledge about its columns.
 
     The model scales numbers by their declared ranges, and encodes categories, dates and truth
@@ -208,6 +209,15 @@ class TableModel(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return with_promise(super().__repr__(N_CHAR_MAX), self)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, those of the estimator as ``estimator__NAME``; returns self."""
+        given = params.get("estimator", self.estimator)
+        if isinstance(given, str) and any(name.startswith("estimator__") for name in params):
+            family = self.family if given == "auto" else family_of(given)
+            params["estimator"] = FAMILIES[family]()
+        super().set_params(**params)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -233,6 +233,11 @@ def _written_accuracy(accuracy: Accuracy | None) -> dict[str, Any]:
     return {_PRIOR: {"rows_per_weight": accuracy.rows_per_weight, "covariance": text}}
 
 
+_WRITTEN = (
+    f"""expected what 'dpfast fit' or TableModel.save writes: JSON with "format": "{FORMAT}"."""
+)
+
+
 def read_model(path: str | os.PathLike[str]) -> StoredModel:
     """Read a model file and check all of it.
 
@@ -244,14 +249,17 @@ def read_model(path: str | os.PathLike[str]) -> StoredModel:
         If it cannot be read.
     """
     try:
-        return _parse(parse_json(read_text(path)))
+        text = read_text(path)
+        if not text.lstrip().startswith("{"):
+            raise ModelFileError(_WRITTEN)
+        return _parse(parse_json(text))
     except ValueError as error:
         raise ModelFileError(f"{os.fspath(path)} is not a valid dpfast model: {error}") from error
 
 
 def _parse(document: Any) -> StoredModel:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ModelFileError(f'expected a JSON object with "format": "{FORMAT}".')
+        raise ModelFileError(_WRITTEN)
     version = document.get("version")
     if type(version) is not int or version != VERSION:
         raise ModelFileError(
