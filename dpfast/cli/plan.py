@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> None:
         if not arguments.plot.endswith(PICTURES):
             raise ValueError(f"--plot must end in {', '.join(PICTURES)}; got {arguments.plot!r}.")
         check_writable(arguments.plot, arguments.bounds)
-    planned, events = _planned(arguments)
+    planned, events, table = _planned(arguments)
     shape, relation = planned.shape, arguments.neighboring_relation
     if arguments.plot:
         from dpfast.plotting import PrivacyUtilityDisplay
@@ -104,6 +104,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         show_json("plan", _document(planned, events, arguments.plot))
         return
+    if table:
+        say(table)
     _show(planned, events)
     if arguments.plot:
         say(f"Picture written to {arguments.plot}.")
@@ -113,8 +115,8 @@ def run(arguments: argparse.Namespace) -> None:
 _OF_TABLES = ("weight", "exposure", "person", "max_rows_per_person", "quantile", "set", "prior")
 
 
-def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...]]:
-    """The solver's plan, and all accesses to the data."""
+def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...], str]:
+    """The solver's plan, all accesses to the data, and how a table is read."""
     if arguments.bounds is None:
         if arguments.columns is None or arguments.target is not None or arguments.categorical:
             raise ValueError(
@@ -135,14 +137,14 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...
             budget,
             neighboring_relation=arguments.neighboring_relation,
         )
-        return planned, planned.events
+        return planned, planned.events, ""
     for name in ("columns", "data_norm", "loss"):
         if getattr(arguments, name) is not None:
             option = name.replace("_", "-")
             raise ValueError(f"--{option} follows from --bounds and --family; leave it out.")
     own = {"solver": arguments.solver, "prior": prior_of(arguments)}
     fit = model_of(arguments, own=own).plan(arguments.rows)
-    return fit.solver, fit.events
+    return fit.solver, fit.events, f"{fit.table}\n"
 
 
 def _document(planned: Plan[Any], events: tuple[Event, ...], picture: str | None) -> dict[str, Any]:
@@ -195,7 +197,7 @@ def _show(planned: Plan[Any], events: tuple[Event, ...]) -> None:
     # How good the model will be comes first.
     keys = sorted(planned.expected, key=lambda key: not key.startswith("excess_risk"))
     _explained((f"{planned.expected[key]:.4g}", EXPECTED.get(key, key)) for key in keys)
-    if shape.loss.name == "logistic":
+    if shape.loss.name == "logistic" and keys[0].startswith("excess_risk"):
         say("(A model that gives both classes one half has a mean loss of 0.693.)")
     chosen = "; which of them are made is chosen along the way" if planned.adaptive else ""
     say(f"\nAccesses to the data{chosen}:\n")

@@ -86,6 +86,11 @@ class FitPlan:
     search: RangeSearch | None = None
 
     def __str__(self) -> str:
+        return f"{self.table}\n{self.solver}"
+
+    @property
+    def table(self) -> str:
+        """How the table is read, in lines."""
         where = "held in memory" if self.in_memory else "read in blocks"
         where += ", categories as codes" * self.schema.in_codes
         learned = ", ".join(self.schema.learns)
@@ -102,7 +107,6 @@ class FitPlan:
                 f"{self.shape.data_norm:.6g}",
                 *([f"numbers that are categories: {', '.join(codes)}"] if codes else []),
                 *([f"ranges learned of {learned}: {self.learning}"] if learned else []),
-                str(self.solver),
             ]
         )
 
