@@ -571,6 +571,8 @@ class TestPlan:
         for name, value in settled.expected.items():
             assert f"{value:.4g} {EXPECTED[name]}" in out
         assert "Nothing was spent." in out
+        parts = ("To expect", "best possible: about", "Accesses to the data", "Settings of the")
+        assert sorted(parts, key=out.index) == list(parts)
         assert "column moments" in shares_told(settled.events)
         assert shares_told(settled.events)[1:] in out
 
@@ -645,7 +647,7 @@ class TestPlan:
             assert_one_error_line(capsys, cli.main([*arguments, *more]), expected)
         for wrong in ([], ["--columns", "3", "--target", "label"]):
             code = cli.main(["plan", "--rows", "3000", *budget, *wrong])
-            assert_one_error_line(capsys, code, "give --columns, or --bounds with --target")
+            assert_one_error_line(capsys, code, "give --bounds, or --columns D instead")
 
     @pytest.mark.parametrize("solver", sorted(SOLVERS))
     def test_every_number_is_explained(self, solver, capsys):
@@ -658,7 +660,7 @@ class TestPlan:
             assert name in SETTINGS, f"dpfast/solvers/meanings.py does not explain {name}"
             if isinstance(value, str):
                 assert f"{value} {name} {SETTINGS[name]}" in shown
-                assert f"    {name} = {value}: {SETTINGS[name]}\n" in str(settled)
+                assert f"    {name} = {value}: {SETTINGS[name]}\n" in f"{settled}\n"
         for name in settled.expected:
             assert name in EXPECTED, f"dpfast/solvers/meanings.py does not explain {name}"
             assert EXPECTED[name] in shown
@@ -681,6 +683,11 @@ class TestSolvers:
         out = capsys.readouterr().out
         for markup in ("`", ":class:", ":func:", ":mod:", "**", "----", ".. "):
             assert markup not in out
+        explained = solvers_command._options(SOLVERS[name])
+        assert all(meaning for _, meaning in explained)
+        found = [option for names, _ in explained for option in names.split(", ")]
+        assert sorted(found) == sorted(SOLVERS[name].options)
+        assert all(f"\n{names} " in out for names, _ in explained)
 
     def test_lists_and_titles_are_laid_out(self):
         text = "Title\n-----\nOne *line*\nand more:\n\n1. first\n   item ``a * b``;\n2. second."

@@ -182,13 +182,24 @@ class TestReadCsv:
         for arrow in (False, True):
             (chunk,) = table_chunks(path, ["b", "ä"], arrow=arrow, form=form)
             assert [list(map(str, chunk[name])) for name in ("b", "ä")] == [["ü"], ["1,5"]]
-        with pytest.raises(DataError, match=r"there are semicolons|is not UTF-8"):
+        with pytest.raises(DataError, match=r"there are semicolons|not UTF-8"):
             list(table_chunks(path, ["b"]))
         path, form = write("a\nä\n".encode("cp1252")), CsvForm(encoding="utf-16")
         with pytest.raises(DataError, match="is not UTF-16 text"):
             list(table_chunks(path, ["a"], form=form))
         with pytest.raises(DataError, match='contain semicolons in double quotes: "a; b"'):
             list(table_chunks(write("a;b\n1;2;3\n"), ["a"], form=CsvForm(";")))
+
+    @pytest.mark.parametrize(
+        ("written", "declared"),
+        [("utf-16", "cp1252"), ("utf-8-sig", "latin-1"), ("utf-32", "utf-8"), ("utf-16", "u8")],
+    )
+    def test_a_mark_says_the_encoding(self, write, written, declared):
+        name = written.removesuffix("-sig")
+        path, form = write("a,b\n1,2\n".encode(written)), CsvForm(encoding=declared)
+        with pytest.raises(DataError, match=f"is {name.upper()} text, .* Give --encoding {name},"):
+            list(table_chunks(path, ["a"], form=form))
+        assert table_header(path, CsvForm(encoding=name)) == ["a", "b"]
 
     def test_names_that_look_like_signs_of_binary_files(self, write):
         assert rows(write("PAR1,BZh\n1,2\n"), "PAR1", "BZh") == {"PAR1": ["1"], "BZh": ["2"]}

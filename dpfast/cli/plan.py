@@ -120,8 +120,7 @@ def _planned(arguments: argparse.Namespace) -> tuple[Plan[Any], tuple[Event, ...
     if arguments.bounds is None:
         if arguments.columns is None or arguments.target is not None or arguments.categorical:
             raise ValueError(
-                "give --columns, or --bounds with --target: without bounds the number of features "
-                "is not known, and no column is."
+                "give --bounds, or --columns D instead; --target and --categorical need --bounds."
             )
         if arguments.family != "auto" or any(getattr(arguments, name) for name in _OF_TABLES):
             options = ", ".join(f"--{name.replace('_', '-')}" for name in ("family", *_OF_TABLES))

@@ -30,6 +30,7 @@ _ELSEWHERE = {
     "dual": "the solver decides; see solver",
     "inference": "standard errors come with LogisticRegression, LinearRegression, HuberRegressor "
     "and the regressors of counts and costs",
+    "quantile": "a parameter of QuantileRegressor, --family quantile",
     "normalize": "scale by public ranges: dpfast.preprocessing.BoundedScaler, or TableModel",
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpfast.inference.estimates import REASONS, Estimates
 
-_MARKS = ("", "¹", "²", "³")
+_MARKS = "¹²³"
 # Columns of numbers before the ratios, and significant digits.
 _PLAIN, _DIGITS = 6, 4
 
@@ -129,13 +129,18 @@ class Summary:
             plain, ratios = columns[:_PLAIN], columns[_PLAIN:]
             written = [_written(column[k]) for column in plain]
             written += [_written(column[k], around=1.0) for column in ratios]
-            rows.append((name + _MARKS[found.refused[k]], *written))
+            rows.append((name + self._marks().get(found.refused[k], ""), *written))
         return rows
+
+    def _marks(self) -> dict[int, str]:
+        """The marks of the reasons that are given, counted from one."""
+        return dict(zip(sorted(set(self.estimates.refused) - {0}), _MARKS, strict=False))
 
     def _footnotes(self) -> list[str]:
         """Why some have no standard error, then the notes."""
-        codes = sorted(set(self.estimates.refused) - {0})
-        why = [f"{_MARKS[code]} No standard error: {REASONS[code]}." for code in codes]
+        why = [
+            f"{mark} No standard error: {REASONS[code]}." for code, mark in self._marks().items()
+        ]
         return [*why, *self.notes]
 
 

@@ -1,6 +1,8 @@
 """Files of estimators, by joblib and by skops: the same predictions, promise and no rows."""
 
 import json
+import pickle
+import warnings
 
 import joblib
 import numpy as np
@@ -37,6 +39,19 @@ def test_joblib(model, rows, tmp_path):
     joblib.dump(model, path)
     check_same(joblib.load(path), model, rows)
     assert path.stat().st_size < 40_000 < rows.nbytes
+
+
+def test_pickles_of_other_versions_are_questioned(model, rows):
+    written = pickle.dumps(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_same(pickle.loads(written), model, rows)
+    for state, version in ((model.__getstate__() | {"_dpfast_version": "0.0.1"}, "dpfast 0.0.1"),
+                           (dict(vars(model)), "an earlier version")):  # fmt: skip
+        again = object.__new__(type(model))
+        with pytest.warns(UserWarning, match=f"was pickled by .*{version}.* or fit again"):
+            again.__setstate__(state)
+        check_same(again, model, rows)
 
 
 def test_skops(model, rows, tmp_path):

@@ -1,6 +1,7 @@
 """Errors, intervals and p-values from a covariance, and how a summary shows them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -80,6 +81,9 @@ def test_the_text_has_every_number_and_says_why_one_is_missing(partly):
     assert "¹ No standard error: what determines it hides in the noise" in text
     assert "² No standard error: too few rows determine it" in text
     assert lines[-1] == "A note."
+    later = str(summary(replace(partly, refused=(0, 2, 3))))
+    assert "in<come¹" in later and "¹ No standard error: too few rows" in later
+    assert "Intercept²" in later and "³" not in later
     assert "0.05" in text and "0.95]" in text  # ends of an interval of 90%
 
 

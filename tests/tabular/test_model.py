@@ -679,6 +679,11 @@ class TestScikitLearn:
         nested.set_params(estimator__alpha=0.5, epsilon=3.0)
         assert nested.estimator.alpha == 0.5
         assert "TableModel(" in repr(again)
+        for family, kind in (("auto", LogisticRegression), ("svm", LinearSVC)):
+            search = clone(TableModel(BOUNDS, family)).set_params(estimator__alpha=0.5)
+            assert type(search.estimator) is kind and search.estimator.alpha == 0.5
+        with pytest.raises(ValueError, match="LogisticRegression has no parameter 'C'"):
+            TableModel(BOUNDS).set_params(estimator__C=1.0)
 
     def test_fit_leaves_parameters_alone(self, table):
         inner = LogisticRegression(alpha=0.01)

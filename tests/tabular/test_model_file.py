@@ -274,6 +274,11 @@ class TestFile:
         with pytest.raises(ModelFileError, match=r"model\.json is not a valid dpfast model"):
             read_model(path)
 
+    def test_a_table_in_the_place_of_a_model(self, path):
+        path.write_text("age,ill\n1,no\n")
+        with pytest.raises(ModelFileError, match="expected what 'dpfast fit' or TableModel"):
+            read_model(path)
+
     @pytest.mark.parametrize("constant", ["NaN", "Infinity", "1e999"])
     def test_numbers_that_json_has_not(self, path, document, constant):
         text = json.dumps({**document, "intercept": ["HERE"]}).replace('"HERE"', constant)
