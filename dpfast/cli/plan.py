@@ -196,8 +196,10 @@ def _show(planned: Plan[Any], events: tuple[Event, ...]) -> None:
     # How good the model will be comes first.
     keys = sorted(planned.expected, key=lambda key: not key.startswith("excess_risk"))
     _explained((f"{planned.expected[key]:.4g}", EXPECTED.get(key, key)) for key in keys)
-    if shape.loss.name == "logistic" and keys[0].startswith("excess_risk"):
+    if shape.loss.name == "logistic" and any(key.startswith("excess_risk") for key in keys):
         say("(A model that gives both classes one half has a mean loss of 0.693.)")
+    if not keys:
+        say("No forecast: none is known for a fit to several classes, or with a prior.")
     chosen = "; which of them are made is chosen along the way" if planned.adaptive else ""
     say(f"\nAccesses to the data{chosen}:\n")
     show_events(events)
