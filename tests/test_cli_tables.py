@@ -224,6 +224,7 @@ class TestFit:
         private = document["test"]["private"]
         if family == "quantile":
             assert 0.6 < private["share_below"] < 0.95
+            assert set(private) == {"pinball_loss", "share_below", "deviance_explained"}
         assert private["accuracy"] > 0.7 if classes else private["deviance_explained"] > 0.2
         code, _, err = run("predict", "m.json", "t.csv", "-o", "p.csv")
         assert (code, err.startswith("3,000 predictions of")) == (0, True)

@@ -67,7 +67,7 @@ def regression_scores(
     explained: Callable[[Vector, Vector, Vector | None], float] | None = None,
     weight: Vector | None = None,
 ) -> Scores:
-    """Scores of a regressor: ``r2``, ``mean_absolute_error``, ``rmse``; of a quantile, its loss.
+    """Scores of a mean: ``r2``, ``mean_absolute_error``, ``rmse``; of a quantile, its own alone.
 
     ``deviance_explained`` is the share of a constant's loss that is gone: of squares (as R²), of
     the pinball loss, whose constant is the quantile of these rows, or what `explained` makes of
@@ -75,6 +75,15 @@ def regression_scores(
     and no share of it.  `weight` weighs the rows, except for a quantile.
     """
     error = y - prediction
+    if quantile is not None:
+        found = {
+            "pinball_loss": _pinball(error, quantile),
+            "share_below": float(np.mean(y <= prediction)),
+        }
+        constant = _pinball(y - np.quantile(y, quantile), quantile)
+        if constant > 0.0:
+            found["deviance_explained"] = 1.0 - found["pinball_loss"] / constant
+        return found
     square = float(np.average(error**2, weights=weight))
     spread = float(np.average((y - np.average(y, weights=weight)) ** 2, weights=weight))
     found = {
@@ -83,13 +92,7 @@ def regression_scores(
     }
     if spread > 0.0:
         found["r2"] = 1.0 - square / spread
-    if quantile is not None:
-        found["pinball_loss"] = _pinball(error, quantile)
-        found["share_below"] = float(np.mean(y <= prediction))
-        constant = _pinball(y - np.quantile(y, quantile), quantile)
-        if constant > 0.0:
-            found["deviance_explained"] = 1.0 - found["pinball_loss"] / constant
-    elif explained is not None:
+    if explained is not None:
         if spread > 0.0:
             found["deviance_explained"] = explained(y, prediction, weight)
     elif "r2" in found:
