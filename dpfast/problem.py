@@ -846,7 +846,10 @@ def _entries(part: Any) -> Any:
 def _as_target(y: ArrayLike, loss: Loss, length: int) -> Vector:
     target = as_vector("y", y, length)
     if loss.kind == "classification" and not np.all(np.abs(target) == 1.0):
-        raise ValueError(f"y must hold -1 and +1 only for the loss {loss.name!r}.")
+        raise ValueError(
+            f"y must hold -1 and +1 only for the loss {loss.name!r}; it has another value. "
+            "Estimators, such as dpfast.LogisticRegression(classes=...), take any labels."
+        )
     low, high = loss.target_range
     if target.min() < low or target.max() > high:
         raise ValueError(

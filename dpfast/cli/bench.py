@@ -60,7 +60,7 @@ def add(commands: Commands) -> None:
         help="private algorithm, may be repeated; 'all' tries every one "
         f"(default: {', '.join(_SOLVERS)})",
     )
-    bench.add_argument("--threads", type=count, default=1, metavar="T", help="(default: 1)")
+    bench.add_argument("--jobs", type=count, default=1, metavar="N", help="threads (default: 1)")
     bench.add_argument("--repeat", type=count, default=3, metavar="K", help="rounds (default: 3)")
     add_json(bench)
     bench.set_defaults(run=run)
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> None:
         "rows": arguments.rows,
         "columns": arguments.columns,
         "mebibytes": X.nbytes / 2**20,
-        "threads": arguments.threads,
+        "threads": arguments.jobs,
         "repeat": arguments.repeat,
         "epsilon": arguments.epsilon,
         "delta": arguments.delta,
@@ -115,7 +115,7 @@ def _works(
     arguments: argparse.Namespace, names: list[str], X: NDArray[Any], y: NDArray[Any]
 ) -> dict[str, Callable[[], Any]]:
     """What is timed, by name: reading, a gradient, and fits."""
-    problem = Problem(X, 2.0 * y - 1.0, data_norm=1.0, n_jobs=arguments.threads)
+    problem = Problem(X, 2.0 * y - 1.0, data_norm=1.0, n_jobs=arguments.jobs)
     w = np.zeros(problem.shape.dim)
     flat = X.reshape(-1)
 
@@ -127,7 +127,7 @@ def _works(
             data_norm=1.0,
             neighboring_relation=arguments.neighboring_relation,
             classes=[0, 1],
-            n_jobs=arguments.threads,
+            n_jobs=arguments.jobs,
             strict=True,
         ).fit(X, y)
 

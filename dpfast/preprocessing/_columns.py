@@ -46,10 +46,9 @@ def by_column(
         missing = [column for column in columns if column not in value]
         unused = [key for key in value if key not in columns]
         if missing or unused:
-            raise ValueError(
-                f"{name} must name the columns of X; no entry for {missing}, no column for "
-                f"{unused}."
-            )
+            wrong = [f"no entry for {missing}"] * bool(missing)
+            wrong += [f"no column for {unused}"] * bool(unused)
+            raise ValueError(f"{name} must name the columns of X; {', '.join(wrong)}.")
         return [(column, value[column]) for column in columns]
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise TypeError(
