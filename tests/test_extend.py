@@ -163,13 +163,6 @@ def test_a_loss_in_python_as_the_page_has_it():
     assert w[0] > 0.3 and w[1] < -0.3
 
 
-def test_options_as_the_page_of_the_papers_has_them():
-    text = (PAGE.parent / "papers.md").read_text(encoding="utf-8")
-    names = {}
-    exec(re.findall(r"```python\n(.*?)```", text, flags=re.S)[0], names)
-    assert names["result"].w.shape == (5,) and names["model"].coef_[0, 0] > 0.0
-
-
 def test_a_loss_in_python_is_no_loss_of_a_problem():
     loss = PythonLoss(np.subtract, lipschitz=1.0, smoothness=1.0)
     with pytest.raises(TypeError, match=r"got PythonLoss\. .*PythonErm\(problem, alpha"):
