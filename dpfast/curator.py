@@ -3,7 +3,8 @@
 A solver is given a curator instead of the rows.  It can ask for accesses
 (:class:`~dpfast.mechanisms.Access`), and gets noisy answers and nothing else.  Every access is paid
 for on the ledger before the rows are touched, then answered, then written to the log, if the fit
-can be interrupted.  So a wrong solver costs accuracy, never privacy.
+can be interrupted.  So a wrong solver costs accuracy, never privacy, if it hands back no memory
+that it has not written: what ``np.empty`` begins with may be a sum that was freed here.
 
 Planned accesses.  What a ledger that is not adaptive reports is the price of a list of accesses
 that was fixed beforehand.  A curator that is given the list holds a run to it: the next access is

@@ -9,6 +9,7 @@ of their own.
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from dpfast import Ledger
 from dpfast.curator import Curator
 from dpfast.mechanisms import Mechanism
 from dpfast.random import SecureGenerator
-from dpfast.solvers import SOLVERS, Plan
+from dpfast.solvers import SOLVERS, Outcome, Plan
 
 
 @dataclass
@@ -103,7 +104,8 @@ def outcomes(plan: Plan[Any], data: Any, neighbor: Any, run: Any = None) -> tupl
     Returns
     -------
     results : list of (outcome, share of the budget that is used)
-        Of each run; the outcome is the weights' bytes, or the error that it ended with.
+        Of each run; the outcome is the bytes of all that it handed back, or the error that it ended
+        with.
     accesses : list of (access, array, array)
         With the exact values on both, of those that can be looked into.
 
@@ -124,7 +126,7 @@ def outcomes(plan: Plan[Any], data: Any, neighbor: Any, run: Any = None) -> tupl
             curator.script = curators[0].seen
         curators.append(curator)
         try:
-            outcome: Any = run(plan, curator).w.tobytes()
+            outcome: Any = packed(run(plan, curator))
         except Exception as error:
             if isinstance(error, AssertionError):
                 raise
@@ -138,6 +140,12 @@ def outcomes(plan: Plan[Any], data: Any, neighbor: Any, run: Any = None) -> tupl
         if one.exact is not None
     ]
     return results, looks
+
+
+def packed(outcome: Outcome) -> bytes:
+    """All that a run hands back, to the bit."""
+    history = {name: np.asarray(values) for name, values in outcome.history.items()}
+    return pickle.dumps((outcome.w, history, outcome.said, outcome.covariance, outcome.unit))
 
 
 def replay(plan: Plan[Any], data: Any, neighbor: Any, run: Any = None) -> list[tuple[float, float]]:

@@ -15,15 +15,17 @@ import random
 import sys
 import textwrap
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from replay import charged, distance, outcomes
-from test_replay import BUDGETS, FEW, LOSSES, MEANS, neighbors, serves
+from test_replay import BUDGETS, FEW, LOSSES, MEANS, PERSONS, neighbors, persons, serves
 
 from dpfast import Loss, plan
 from dpfast.solvers import SOLVERS
+from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
 
 FOLDER = str(Path(inspect.getfile(inspect.unwrap(plan))).parent)
 DRIVER = ("__init__.py", "_contract.py", "_driver.py", "_resume.py", "_table.py")
@@ -163,15 +165,34 @@ def case(name):
     def settle():
         return plan(data, name, budget, neighboring_relation=relation, **FEW.get(name, {}))
 
-    return settle, data, neighbor
+    return settle, data, neighbor, None
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+def several_classes(_name):
+    data, neighbor = neighbors("logistic", "replace_one", classes=3)
+    return partial(plan_multinomial, data.shape, 3, BUDGETS[0]), data, neighbor, run_multinomial
+
+
+def by_default(pair, _name):
+    """What the default does of other losses and records than the first case of its solver."""
+    data, neighbor = pair()
+    return partial(plan, data, "dp-whitened-gd", BUDGETS[0]), data, neighbor, None
+
+
+KINDS = {
+    **dict.fromkeys(SOLVERS, case),
+    "several classes": several_classes,
+    "counts": partial(by_default, partial(neighbors, Loss("poisson", width=1.0), "replace_one")),
+    "persons": partial(by_default, partial(persons, PERSONS[0], "logistic", "replace_one")),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_fault_costs_accuracy_alone(name):
-    settle, data, neighbor = case(name)
-    (honest, _), _ = outcomes(settle(), data, neighbor)
-    functions = functions_of(lambda: outcomes(settle(), data, neighbor))
+    settle, data, neighbor, run = KINDS[name](name)
+    (honest, _), _ = outcomes(settle(), data, neighbor, run)
+    functions = functions_of(lambda: outcomes(settle(), data, neighbor, run))
     faults = faults_of(functions, name)
     assert len(faults) >= 3
     changed = 0
@@ -183,7 +204,7 @@ def test_a_fault_costs_accuracy_alone(name):
             except Exception:
                 changed += 1  # from public quantities alone
                 continue
-            results, accesses = outcomes(settled, data, neighbor)
+            results, accesses = outcomes(settled, data, neighbor, run)
         (first, used), (second, same_used) = results
         assert first == second, f"{where}: {first} is not {second}"
         assert used == same_used and used <= 1.0 + 1e-9, f"{where}: {used}"

@@ -608,7 +608,7 @@ def _without_noise(eigenvalues: Vector, deviation: float) -> Vector:
     To go with the noisy eigenvectors (Bun, Allez, Bouchaud & Potters 2016); if there is nothing but
     noise they are all about 0.  Noisy eigenvalues drive each other apart, by what this takes back.
     """
-    found, variance = np.empty_like(eigenvalues), deviation**2
+    found, variance = np.zeros_like(eigenvalues), deviation**2
     for j, value in enumerate(eigenvalues):
         gap = value - eigenvalues
         found[j] = value - 2.0 * variance * np.sum(gap / (gap**2 + variance))

@@ -264,9 +264,9 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     rows, radius = settings.gradient.rows, settings.w_radius
     kept = math.ceil(settings.average * settings.iterations)
     w = _project(np.array(settings.w0), radius)
-    norms: Vector = np.empty(settings.iterations)
-    steps: Vector = np.empty(settings.iterations)
-    iterates = np.empty((settings.iterations if settings.keep_iterates else 0, len(w)))
+    norms: Vector = np.zeros(settings.iterations)
+    steps: Vector = np.zeros(settings.iterations)
+    iterates = np.zeros((settings.iterations if settings.keep_iterates else 0, len(w)))
     total = np.zeros_like(w)
     t = 0
     for stage in settings.schedule.stages:

@@ -253,7 +253,7 @@ def expected_class_shares(found: Vector, noise: float) -> Vector:
     low = np.maximum(found - _AROUND * noise, 0.0)
     at = low + (np.minimum(found + _AROUND * noise, 1.0) - low) * parts**3
     seen = np.exp(-0.5 * ((found - at) / noise) ** 2) * parts**2
-    evidence, means = np.empty(len(_CONCENTRATIONS)), np.empty((len(_CONCENTRATIONS), classes))
+    evidence, means = np.zeros(len(_CONCENTRATIONS)), np.zeros((len(_CONCENTRATIONS), classes))
     for k, (a, weight) in enumerate(_CONCENTRATIONS):
         b = a * (classes - 1)
         prior = (a - 1.0) * np.log(at) + (b - 1.0) * np.log1p(-at) - betaln(a, b)

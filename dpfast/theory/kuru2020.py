@@ -495,8 +495,8 @@ def quadratic_paths(
     from scipy.signal import lfilter  # which takes longer to import than the whole package
 
     curvature = _vector(curvatures)
-    starts = np.empty((len(curvature), iterations + 1))
-    noises = np.empty((len(curvature), iterations))
+    starts = np.zeros((len(curvature), iterations + 1))
+    noises = np.zeros((len(curvature), iterations))
     unit = np.zeros(iterations + 1)
     unit[0] = 1.0
     for k, value in enumerate(curvature):

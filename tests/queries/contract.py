@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from dpfast import Loss, Problem, ProblemShape
+from dpfast.blocks import BlockProblem, from_npy
 from dpfast.coded import CodedMatrix
 from dpfast.mechanisms import Query
 from dpfast.objectives import ErmShape, objective_shape
@@ -62,10 +63,13 @@ from dpfast.queries import (
     estimating,
 )
 from dpfast.queries.columns import GroupedColumns
+from dpfast.shape import BlockSizes
+from dpfast.sums import RowSums
 
 RELATIONS = ("replace_one", "add_or_remove_one")
 NORM, BOUND, WEIGHT = 2.0, 0.8, 2.5
 SIZES = (1, 2, 3, 5, 40)
+BLOCK_ROWS = 3
 _DRAWN = 3
 ALL_ROWS = "all rows"
 """Stands in arguments for the numbers of all the rows there are."""
@@ -242,10 +246,12 @@ def ball(d: int, targets: tuple[float, ...], *, count: int = 14) -> list[Record]
     return [*made, Record(first, targets[0], 0.0), Record(first, targets[0], 99.0)]
 
 
-def problem_of(loss: Loss, **settings: Any) -> Callable[[list[Record], str, int], Problem]:
-    """Rows as a problem whose public bounds are those of the queries."""
+def problem_of(
+    loss: Loss, *, block_rows: int | None = None, **settings: Any
+) -> Callable[[list[Record], str, int], RowSums]:
+    """Rows as a problem whose public bounds are those of the queries; in blocks without labels."""
 
-    def rows(records: list[Record], storage: str, _size: int, **more: Any) -> Problem:
+    def rows(records: list[Record], storage: str, _size: int, **more: Any) -> RowSums:
         labels = [max(record.y, 0.0) for record in records]
         targets = [record.y for record in records]
         if loss.kind == "classification":
@@ -254,10 +260,14 @@ def problem_of(loss: Loss, **settings: Any) -> Callable[[list[Record], str, int]
         if storage == "float32":
             X = np.clip(X, -1e30, 1e30)
         weight = np.array([record.weight for record in records])
+        bounds: dict[str, Any] = {"data_norm": NORM, "max_weight": WEIGHT, **settings}
+        if block_rows is not None:
+            beside = np.array(targets), weight
+            source = from_npy(STORAGES[storage](X), *beside, block_rows=block_rows, **more)
+            return BlockProblem(source, loss, **bounds)
         problem = Problem(
-            STORAGES[storage](X), targets, loss, data_norm=NORM, sample_weight=weight,
-            max_weight=WEIGHT, **settings, **more,
-        )  # fmt: skip
+            STORAGES[storage](X), targets, loss, sample_weight=weight, **bounds, **more
+        )
         return problem.with_labels(labels)
 
     return rows
@@ -299,16 +309,27 @@ def mixed(owner: np.ndarray) -> np.ndarray:
     return np.argsort(places)
 
 
-def group_shape(loss: Loss, size: int, most: int | None, alpha: float | None = None) -> Any:
+def group_shape(
+    loss: Loss, size: int, most: int | None, alpha: float | None = None, blocks: bool = False
+) -> ProblemShape:
+    sizes = BlockSizes.of_groups(size, BLOCK_ROWS) if blocks else None
     return ProblemShape(
-        size, 3, NORM, loss, 1.0, alpha, WEIGHT, unit="group", max_rows_per_group=most
+        size, 3, NORM, loss, 1.0, alpha, WEIGHT, sizes, unit="group", max_rows_per_group=most
     )
 
 
 def shape_of(
-    loss: Loss, size: int, d: int, intercept: float = 1.0, alpha: float | None = None
+    loss: Loss,
+    size: int,
+    d: int,
+    intercept: float = 1.0,
+    alpha: float | None = None,
+    blocks: bool = False,
 ) -> ProblemShape:
-    return ProblemShape(size, d, NORM, loss, intercept, alpha, WEIGHT, weighted=True)
+    whole, rest = divmod(size, BLOCK_ROWS)
+    lengths = (BLOCK_ROWS,) * (whole > 0) + (rest,) * (rest > 0)
+    sizes = BlockSizes(whole + (rest > 0), lengths) if blocks else None
+    return ProblemShape(size, d, NORM, loss, intercept, alpha, WEIGHT, sizes, weighted=True)
 
 
 def mean_of(loss: Loss, **settings: Any) -> Callable[[list[Record], str, int], Problem]:
@@ -491,14 +512,17 @@ def case_of_rows(
     alpha: float | None = None,
     empty: Callable[..., Any] = nothing,
     storages: tuple[str, ...] = ALL,
+    blocks: bool = False,
 ) -> Case:
     """The query ``kind(shape, *given)`` of rows in a ball."""
     return Case(
-        name,
-        lambda size: kind(shape_of(loss, size, d, intercept, alpha), *given),
+        name + " in blocks" * blocks,
+        lambda size: kind(shape_of(loss, size, d, intercept, alpha, blocks), *given),
         points,
         ball(d, targets, count=count),
-        problem_of(loss, intercept=intercept, alpha=alpha),
+        problem_of(
+            loss, block_rows=BLOCK_ROWS if blocks else None, intercept=intercept, alpha=alpha
+        ),
         both(reached),
         storages,
         empty,
@@ -517,14 +541,16 @@ def case_of_groups(
     most: int | None = None,
     order: Callable[[np.ndarray], np.ndarray] = mixed,
     storages: tuple[str, ...] = ("float64",),
+    blocks: bool = False,
 ) -> Case:
-    """The same of persons with at most so many rows."""
+    """The same of persons with at most so many rows; in blocks they lie side by side."""
+    rows = problem_of(loss, block_rows=BLOCK_ROWS if blocks else None, max_rows_per_group=most)
     return Case(
-        name,
-        lambda size: kind(group_shape(loss, size, most), *given),
+        name + " in blocks" * blocks,
+        lambda size: kind(group_shape(loss, size, most, blocks=blocks), *given),
         points,
         persons(3, targets),
-        grouped(problem_of(loss, max_rows_per_group=most), order),
+        grouped(rows, in_turn if blocks else order),
         both(reached),
         storages,
     )
@@ -579,7 +605,7 @@ def group_cases() -> list[Case]:
         stored = partial(made, storages=ALL)
         cases += [
             stored(f"moments and lengths of groups, at most {most} rows", ColumnParts,
-                   (1.7, False, None, 0.3, 3.0),
+                   WITH_LENGTHS,
                    lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
                    LOGISTIC, SIGNS, {"replace_one": 0.83, "add_or_remove_one": 0.99}),
             stored(f"moments of groups, at most {most} rows", ColumnParts, (1.7,),
@@ -653,6 +679,31 @@ def _cases_of_parts() -> list[Case]:
     ]
 
 
+#: The weight of the rows' lengths is 3.
+WITH_LENGTHS = (1.7, False, None, 0.3, 3.0)
+
+
+def _cases_in_blocks() -> list[Case]:
+    """Rows that come in blocks, each of which is summed as a problem of its own."""
+    rows = partial(case_of_rows, blocks=True, storages=("float64", "csr"))
+    cut = rows("gradient, weights cut", ClippedGradient, (0.7,), at_weights, POISSON, COUNTS)
+    scales = [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
+    return [
+        rows("column parts and lengths", ColumnParts, WITH_LENGTHS, centers, LOGISTIC, SIGNS,
+             {"replace_one": 0.91, "add_or_remove_one": 0.99}),
+        rows("rows by weight", WeightCounts, (6,), alone, POISSON, COUNTS, count=1),
+        replace(cut, rows=weights_cut(cut.rows)),
+        *(
+            case_of_groups(
+                f"moments and lengths of groups, at most {most} rows", ColumnParts, WITH_LENGTHS,
+                lambda query: scales, LOGISTIC, SIGNS,
+                {"replace_one": 0.83, "add_or_remove_one": 0.99}, most=most, blocks=True,
+            )
+            for most in (None, 3)
+        ),
+    ]  # fmt: skip
+
+
 def _cases() -> list[Case]:
     return [
         *_cases_of_columns(),
@@ -663,6 +714,7 @@ def _cases() -> list[Case]:
         *_cases_of_losses(),
         *_cases_of_batches(),
         *_cases_of_tables(),
+        *_cases_in_blocks(),
     ]
 
 
@@ -687,7 +739,7 @@ def _cases_of_columns() -> list[Case]:
         # One number has all that it can move by from a row of zeros, which the others do not.
         case_of_rows(f"column parts and lengths {chosen}", ColumnParts, chosen, centers, LOGISTIC,
                      SIGNS, {"replace_one": 0.91, "add_or_remove_one": 0.99})
-        for chosen in ((1.7, False, None, 0.3, 3.0), (1.0, True, 0, 0.3, 3.0))
+        for chosen in (WITH_LENGTHS, (1.0, True, 0, 0.3, 3.0))
     ]  # fmt: skip
     cases.append(case_of_rows("Gram", Gram, (1.5, 100.0), two_transforms, LOGISTIC, (1.0,)))
     shapes = partial(ColumnParts, n_classes=0)
