@@ -86,7 +86,8 @@ _LS = ("squares",)
 _ON, _BY = hostile._On, hostile._By
 _REPLACE, _ADD = hostile._REPLACE, hostile._ADD
 # Name, half, relation, family and its options, deviation and law of the residuals (of "0/1" and
-# "stay" before targets are 0 or 1, or days, of which many are none), width of the bounds, losses.
+# "stay" before targets are 0 or 1, or days, of which many are none; of "costs" nine in ten are
+# none, of "income" logarithms, and "gamma" tells of no column), width of the bounds, losses.
 _REGRESSIONS: tuple[tuple[Any, ...], ...] = (
     ("plain", _ON, _REPLACE, (2_000, 8), {}, 0.5, "normal", 1.0, _ALL),
     ("plain, × 1,000", _ON, _REPLACE, (2_000, 8), {}, 0.5, "normal", 1e3, _ALL),
@@ -114,6 +115,9 @@ _REGRESSIONS: tuple[tuple[Any, ...], ...] = (
     ("200,000 rows", _BY, _REPLACE, (200_000, 10), {"kind": "skew"}, 0.5, "normal", 1.0, _LS),
     ("a fifth ones", _ON, _ADD, (10_000, 8), {}, 2.0, "0/1", 1.0, _LS),
     ("length of stay", _BY, _REPLACE, (30_000, 8), {}, 0.9, "stay", 1.0, _LS),
+    ("costs", _BY, _REPLACE, (20_000, 8), {}, 0.9, "costs", 1.0, _LS),
+    ("no signal, gamma", _BY, _REPLACE, (4_000, 10), {}, 1.0, "gamma", 1.0, _ALL),
+    ("income, 3,000 rows", _BY, _REPLACE, (3_000, 10), {}, 0.7, "income", 1.0, _ALL),
 )  # fmt: skip
 # Name, half, relation, rows and columns, signal, shares of the classes.
 _CLASSES: tuple[tuple[Any, ...], ...] = (
@@ -150,6 +154,13 @@ def tables(data: Path | None = None) -> Iterator[Table]:
         if law == "stay":
             days = np.round(np.exp(0.4 + 0.5 * margin + spread * noise))
             y, bounds = np.where(rng.random(len(X)) < 0.35, 0.0, days), (0.0, 365.0)
+        elif law == "costs":
+            paid = 1_500.0 * np.exp(0.5 * margin + spread * noise)
+            y, bounds = np.where(rng.random(len(X)) < 0.9, 0.0, paid), (0.0, 1e5)
+        elif law == "gamma":
+            y, bounds = 3.0 * rng.gamma(0.7, size=len(X)), (0.0, 100.0)
+        elif law == "income":
+            y, bounds = np.exp(10.3 + 0.5 * margin + spread * noise), (0.0, 5e5)
         elif law == "0/1":
             scores = margin + spread * noise
             y, bounds = (scores > np.quantile(scores, 0.8)).astype(float), (0.0, 1.0)

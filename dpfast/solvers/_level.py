@@ -8,9 +8,9 @@ clipped gradients have their zero nearer to the median.  A few releases of the s
 each at an intercept that the ones before it tell, bring the share of the targets below to the
 quantile that was asked for.
 
-Groups' gradients are cut by how long most of them are, so of a skewed tail a part is lost, and with
-it a part of the mean: a sum of residuals, cut farther out for the same noise, tells it.  Of single
-rows counts of the tails do better (`dpfast/solvers/_target_tails.py`).
+Gradients are cut by how long most of them are, so of a skewed tail a part is lost, and with it a
+part of the mean: a sum of residuals, cut farther out for the same noise, tells it.  Of single rows
+it adds what noise hides from counts of the tails (`dpfast/solvers/_target_tails.py`).
 """
 
 from __future__ import annotations
@@ -102,12 +102,12 @@ def planned(shape: ProblemShape, rows: float, left: float, release: Release) -> 
 
     `rows` is ``µ n / √k``, and `left` the share of the budget that others leave.
     """
-    n = float(shape.n_samples)
+    n = shape.n_samples * (1.0 if shape.several_rows else shape.max_weight)
     share = quantile_share(shape, rows, left)
     if share > 0.0:
         slopes = release(share / ROUNDS, QuantileSlopes(shape), _SLOPES)
-        return Level(slopes, ROUNDS, n * (1.0 if shape.several_rows else shape.max_weight), share)
-    if not (is_mean(shape.loss) and shape.several_rows) or shape.intercept == 0.0:
+        return Level(slopes, ROUNDS, n, share)
+    if not is_mean(shape.loss) or shape.intercept == 0.0:
         return None
     residuals = release(_FOR_MEAN, ResidualSum(shape), _RESIDUALS)
     return Level(residuals, 1, n, _FOR_MEAN) if residuals.stddev <= _BEYOND * n else None

@@ -14,7 +14,7 @@ traces are ``d`` in coordinates ``z = Wᵀx̃`` in which the rows are centered a
 Targets that are numbers may be far narrower than their declared bounds: a run learns their range
 first, and clips slopes in units of it (`dpfast/solvers/_target_range.py`); if a mean is asked for,
 of a range as wide as counts of the tails are worth (`dpfast/solvers/_target_tails.py`).  The
-intercept of a quantile, or of a mean over groups, is settled in the end, by what nothing clips
+intercept of a quantile, or of a mean, is settled in the end, by what hardly anything clips
 (`dpfast/solvers/_level.py`).  Losses with a log link come with no scale of their slopes, either: a
 run learns mean and spread of the targets first, and corrects intercept and length of the weights in
 the end (`dpfast/solvers/_log_link.py`).
