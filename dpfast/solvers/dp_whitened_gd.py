@@ -87,6 +87,7 @@ from dpfast.solvers._coordinates import (
     learn,
 )
 from dpfast.solvers._lengths import said_of_lengths
+from dpfast.solvers._level import Level
 from dpfast.solvers._log_link import Direction
 from dpfast.solvers._normal_rows import mean_bends
 from dpfast.solvers._shares import Release, releases
@@ -141,6 +142,7 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "shrinkage": {"low": 0.0, "high": 1.0},
     "average": {"low": 0.0, "high": 1.0},
 }
+_OPTIONS = (*_LIMITS, "iterations", "rounds", "james_stein")
 # Over the rows behind one weight, times µ: the share of the weights' length that may be missing.
 _SHORT = 4.0
 # What follows the sizes of groups, or the weights of rows, once they are known.
@@ -226,6 +228,7 @@ def plan(
         that at the first; at most 1.  "auto" is the smaller the more rows there are, if the loss
         has its default width, and 1 otherwise.  The plan's `width` is that at the last step.
     """
+    chosen = {name: value for name, value in locals().items() if name in _OPTIONS}
     check_shape(
         NAME, shape, refusal(shape.loss), MAX_DIM,
         "solver='objective-perturbation' and 'output-perturbation' take more.",
@@ -234,66 +237,40 @@ def plan(
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     release = releases(budget_mu(budget, accountant), neighboring_relation)
     terms = _Terms(shape, neighboring_relation, u, release)
-    follows_sizes = consistent == "auto" and shape.loss.multiclass
+    free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
+    free += ("consistent",) * (consistent == "auto" and shape.loss.multiclass)
     consistent = check_consistent(consistent, shape, automatic_consistent(shape, u))
     narrowing = _check_narrowing(narrowing, shape, u)
-    chosen = {
-        "iterations": iterations,
-        "clip": clip,
-        "rounds": rounds,
-        "learning_clip": learning_clip,
-        "correlation_clip": correlation_clip,
-        "learning_share": learning_share,
-        "correlation_share": correlation_share,
-        "average": average,
-        "step": step,
-        "intercept_step": intercept_step,
-        "momentum": momentum,
-        "shrinkage": shrinkage,
-        "james_stein": james_stein,
-    }
-    free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
-    free += ("consistent",) * follows_sizes
     rule = Rule(free, _automatic(terms, consistent, narrowing, james_stein is not False))
     options = _checked(chosen, rule.settings, shape, u)
     target_rounds = _check_target_rounds(target_rounds, shape)
     ranges, for_ranges = _column_ranges_planned(range_rounds, terms)
     lengths, for_lengths = _lengths_planned(terms, ranges is None and range_rounds == "auto")
     clip_norm, limit = _clipping(shape, options, ranges)
-
     slopes = _slopes(terms, rule, clip_norm, limit, consistent, target_rounds)
-    counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
-    for_tails = _target_tails.share(terms.rows) if counts_tails else 0.0
-    for_others = slopes.share + for_ranges + for_lengths + for_tails
-    level, left = None, _left(options, for_others)
-    # A ridge has a part in where the intercept belongs.
-    if target_rounds > 0 and not ridge:
-        level = _level.planned(shape, terms.rows, left, release)
-    if level is not None:
-        left = _left(options, for_others + level.share)
+    ends = _ends(terms, options, slopes.share + for_ranges + for_lengths, target_rounds, ridge)
 
-    target_range = slopes.learned.get("target_range")
     settings = Settings(
         **options,
         **slopes.learned,
         learning=_learning(terms, options, ranges, lengths, limit),
-        gradient=release(left / options["iterations"], slopes.query, _GRADIENT),
-        gradient_share=left,
+        gradient=release(ends.left / options["iterations"], slopes.query, _GRADIENT),
+        gradient_share=ends.left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
         limit=limit,
-        regime=regime(options["step"], target_range),
+        regime=regime(options["step"], slopes.learned.get("target_range")),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
         rows_per_weight=u,
         consistent=consistent,
         averages_late=average == "auto" and averages_late(shape, u),
-        level=level,
+        level=ends.level,
         narrowing=narrowing,
         width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
     )
-    if for_tails > 0.0:
+    if ends.for_tails > 0.0:
         by_noise = _excess_by_noise(settings, shape)
-        tails = _target_tails.planned(shape, for_tails, release, options["clip"], by_noise)
+        tails = _target_tails.planned(shape, ends.for_tails, release, options["clip"], by_noise)
         settings = replace(settings, tails=tails)
     return Plan(
         solver=NAME,
@@ -436,6 +413,34 @@ def _slopes(
     elif target_rounds > 0:
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
     return _Slopes(share, query, learned)
+
+
+class _Ends(NamedTuple):
+    """What is left for the gradients, once what else numeric targets need is paid."""
+
+    left: float
+    for_tails: float
+    level: Level | None
+
+
+def _ends(
+    terms: _Terms,
+    options: dict[str, Any],
+    for_others: float,
+    target_rounds: int,
+    ridge: float | None,
+) -> _Ends:
+    """The tails of targets whose mean is asked for are counted; some intercepts settled at last."""
+    shape, level = terms.shape, None
+    counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
+    for_tails = _target_tails.share(terms.rows) if counts_tails else 0.0
+    left = _left(options, for_others + for_tails)
+    # A ridge has a part in where the intercept belongs.
+    if target_rounds > 0 and not ridge:
+        level = _level.planned(shape, terms.rows, left, terms.release)
+    if level is not None:
+        left = _left(options, for_others + for_tails + level.share)
+    return _Ends(left, for_tails, level)
 
 
 def _automatic(
