@@ -1,7 +1,7 @@
 """Coordinates in which noise hurts least, learned from noisy sums over the columns.
 
-Rounds of first moments and mean absolute values, with squares where noise is low, settle center and
-scale of every column, each round in the coordinates of the one before.  A mean absolute value
+Rounds of first moments and mean absolute values settle center and scale of every column, each round
+in the coordinates of the one before.  A mean absolute value
 bounds the variance from both sides: from below by that of a normal column, from above by that of a
 column that is 0 except for rare spikes as high as entries get.  Columns that are declared to be
 categories are counts: their mean is their variance, too.  Then correlations are learned, and those
@@ -49,9 +49,8 @@ _SQRT_2 = math.sqrt(2.0)
 _NORMAL = 0.5 * math.pi
 # Where between the bounds of a variance, on the scale of logarithms, it is taken to be.
 _TAIL = 0.75
-# Deviations of the noise: below the first a mean absolute value is not told from zero, and by the
-# others measured squares are believed to be too small.
-_UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
+# Deviations of the noise below which a mean absolute value is not told from zero.
+_UNSEEN = 1.5
 # How high spikes are, over the length of the longest rows that are not cut.
 _SPIKE = 0.6
 # And by so many the mean of the rows' weights differs from the largest, if it does.
@@ -75,8 +74,6 @@ _HEIGHT_KNOWN, _ABOUT_ONE, _COMMON = 0.12, 0.15, 0.5
 _ZEROS, _MOST_ZEROS = 0.7, 1.2
 # A table is one of such columns if, of those that are seen, more than a half and one are.
 _MORE_THAN_HALF = 1
-# Squares beyond so many times a normal column's tell one with spikes.
-_SPIKY = 2.0
 # Deviations of the noise: a category is taken to have so many rows less than were counted, and from
 # the second on it was seen for certain.
 _DOUBT, _CERTAIN = 1.0, 4.5
@@ -127,7 +124,6 @@ class Columns:
     # these; of the two kinds above alone.
     frequency: Vector
     frequency_deviation: Vector
-    spiky: NDArray[np.bool_]  # numbers that are mostly at one value
     ranged: NDArray[np.bool_]  # nearly all entries are within a few scales of the center
     # Noisy means of the rows' weights by class, over the largest weight; empty for regression.
     shares: Vector
@@ -253,8 +249,11 @@ def entry_bound(shape: ProblemShape) -> float:
 
 def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordinates:
     """Private coordinates in which the rows are nearly centered and white."""
-    columns = _learn_columns(learning, shape, curator)
-    found = _coordinates(shape, columns)
+    known = _Known(learning, shape, curator)
+    for mechanism in learning.moments:
+        known.add(mechanism, mechanism is learning.moments[0])
+    known.take_zeros()
+    found = _coordinates(shape, known.columns())
     found = replace(found, transform=bounded(shape, found.transform, learning.limit))
     mechanism = learning.correlation
     if mechanism is None:
@@ -294,96 +293,122 @@ class Estimate:
         return 1.0 / np.sqrt(self.precision)
 
 
-def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) -> Columns:
-    """What the rounds tell of the columns."""
-    d, n, moments = shape.n_features, shape.n_samples, learning.moments
-    # Everything is in units of this, so that nothing here over- or underflows.
-    unit = shape.data_norm / math.sqrt(shape.dim)
-    height = typical = entry_bound(shape) / unit
-    said = counted = indicators(shape)
-    binary = declared(shape, "binary")
-    # All rounds' estimates count, each by its precision, which is public: later rounds resolve
-    # short columns, and the first, in which no row is clipped, knows the long ones best.
-    query = _parts_of(moments[0])
-    centers, squares, classes = Estimate(d), Estimate(d), Estimate(query.counted)
-    center, scale, spread = np.zeros(d), np.ones(d), spread_of(binary, height)
-    shares = np.zeros(query.counted)
-    ranged, deviations = np.zeros(d, dtype=bool), np.ones(d)
-    numbers, highest = declared(shape, "number"), height
-    if learning.ranges is not None:
-        told = _column_ranges.learn_ranges(learning.ranges, unit * height, curator)
-        if told is not None:
-            ranged, deviations = told.believed, told.deviation / unit
-            center = np.where(ranged, told.center / unit, 0.0)
-    if learning.lengths is not None:
-        usual = usual_length(learning.lengths, curator)
-        scale = np.where(counted | binary, 1.0, usual)
-        if usual < 1.0:
-            highest = min(height, _SPIKE * usual * math.sqrt(shape.dim))
-    for mechanism in moments:
-        query, first = _parts_of(mechanism), mechanism is moments[0]
+class _Known:
+    """What is known of the columns, round by round.
+
+    In units in which rows are at most √dim long, so that nothing here over- or underflows.
+    """
+
+    def __init__(self, learning: Learning, shape: ProblemShape, curator: Curator) -> None:
+        d, self.shape, self.curator = shape.n_features, shape, curator
+        self.unit = shape.data_norm / math.sqrt(shape.dim)
+        self.height = self.typical = self.spike = entry_bound(shape) / self.unit
+        self.binary, self.numbers = declared(shape, "binary"), declared(shape, "number")
+        self.said = self.counted = declared(shape, "one-hot")
+        # All rounds' estimates count, each by its precision, which is public: later rounds resolve
+        # short columns, and the first, in which no row is clipped, knows the long ones best.
+        classes = _parts_of(learning.moments[0]).counted
+        self.centers, self.classes = Estimate(d), Estimate(classes)
+        self.center, self.scale, self.shares = np.zeros(d), np.ones(d), np.zeros(classes)
+        self.ranged, self.deviations = np.zeros(d, dtype=bool), np.ones(d)
+        if learning.ranges is not None:
+            told = _column_ranges.learn_ranges(learning.ranges, self.unit * self.height, curator)
+            if told is not None:
+                self.ranged, self.deviations = told.believed, told.deviation / self.unit
+                self.center = np.where(self.ranged, told.center / self.unit, 0.0)
+        if learning.lengths is not None:
+            usual = usual_length(learning.lengths, curator)
+            self.scale = np.where(self.categories, 1.0, usual)
+            if usual < 1.0:
+                self.spike = min(self.height, _SPIKE * usual * math.sqrt(shape.dim))
+
+    @property
+    def categories(self) -> NDArray[np.bool_]:
+        """Columns of categories, of two or more."""
+        return self.counted | self.binary
+
+    def add(self, mechanism: Gaussian, first: bool) -> None:
+        """Take in one more round."""
         # Indicators are not centered, so that they have no negative parts.
-        offset = np.where(counted, 0.0, center)
-        noisy = curator.release(mechanism, unit * offset, unit * scale)
-        above, below, square, length, labels = query.split(noisy / n)
+        offset = np.where(self.counted, 0.0, self.center)
+        above, below, noise = self._released(mechanism, offset)
+        mean = np.where(self.counted, above, above - below)
+        size, apart = above + below, _SQRT_2 * noise
+        known = self.scale * np.where(self.counted, noise, apart)
+        self.center = self.centers.add(offset + self.scale * mean, known)
+        moves = ~self.categories & (np.minimum(above, below) > _MOVES * noise)
+        self.zeros = moves & _mostly_zero(self.scale * below, offset)
+        self.moves = moves
+        least = _least_seen(size, apart, self.numbers & first)
+        low, high = _variance_bounds(size, least, mean, apart, self.scale, self.spike)
+        # Where entries are, on average, no farther from the center than their range tells.
+        farthest = self.deviations / math.sqrt(_NORMAL)
+        near = self.ranged & (self.scale * (size - _FARTHER * apart) < farthest)
+        if first:
+            alike = np.where(least < _UNSEEN * apart, self.scale * least, math.inf)
+            doubt = np.where(near, _OFF * self.deviations, alike)
+            self.center = self.centers.add(offset, doubt)
+            narrow = np.minimum(high, np.square(_WIDER * self.deviations))
+            guess, low = np.where(near, narrow, high), np.where(near, np.minimum(low, narrow), low)
+        else:
+            guess = low ** (1.0 - _TAIL) * high**_TAIL
+            guess = np.where(near, np.minimum(guess, low / _SQUARE), guess)  # no room for spikes
+        self._scale(np.sqrt(np.clip(guess, low, high)))
+
+    def _released(self, mechanism: Gaussian, offset: Vector) -> tuple[Vector, Vector, float]:
+        """Mean positive and negative parts, and the noise in them; classes and heights are told."""
+        d, n, query = self.shape.n_features, self.shape.n_samples, _parts_of(mechanism)
+        noisy = self.curator.release(mechanism, self.unit * offset, self.unit * self.scale)
+        above, below, _, length, labels = query.split(noisy / n)
         noise = mechanism.stddev / n
+        self.shares = self.classes.add(labels, noise / query.label_weight)
         if len(length):
             doubts = noise * math.sqrt(2.0 * d), noise / (query.weight * query.weight_of_lengths)
             sums = float(np.sum(above + below)), float(length[0])
-            typical, ones = _height(sums, doubts, height, 1.0 / unit)
-            height = typical if ones else height
-            spread = spread_of(binary, height)
-            counted = ones & ~ranged & (above < _COMMON * height)
-            numbers = np.full(d, not ones)
-        counted = said | counted & (below < _CERTAIN * noise)
-        categories = counted | binary
-        mean = np.where(counted, above, above - below)
-        size, apart = above + below, _SQRT_2 * noise
-        known = scale * np.where(counted, noise, apart)
-        shares = classes.add(labels, noise / query.label_weight)
-        measured = None
-        if query.squares:
-            deviation = scale**2 * noise / query.weight
-            measured = squares.add(scale**2 * (square - mean**2), deviation), squares.deviation()
-        moves = ~categories & (np.minimum(above, below) > _MOVES * noise)
-        zeros = moves & _mostly_zero(scale * below, offset)
-        center = centers.add(offset + scale * mean, known)
-        least = _least_seen(size, apart, numbers & first)
-        low, high = _variance_bounds(size, least, mean, apart, scale, highest)
-        # Where entries are, on average, no farther from the center than their range tells.
-        near = ranged & (scale * (size - _FARTHER * apart) < deviations / math.sqrt(_NORMAL))
-        narrow = None
-        if first:
-            alike = np.where(least < _UNSEEN * apart, scale * least, math.inf)
-            center = centers.add(offset, np.where(near, _OFF * deviations, alike))
-            narrow = np.minimum(high, np.square(_WIDER * deviations))
-        variance, spiky = _variances(low, high, near, narrow, measured)
-        lowest = np.where(counted, 0.0, -height)
-        center = np.where(categories, np.clip(center, lowest, height), center)
-        doubt = centers.deviation() / spread
-        share, rare = _rareness(center, doubt, binary, height, shape.dim)
-        scale = np.where(categories, spread * np.sqrt(rare), np.sqrt(variance))
-    if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
-        taken = ~moves & (np.abs(center) < _CERTAIN * centers.deviation()) | zeros
-        counted = counted | ~categories & taken
-        height, spread = typical, spread_of(binary, typical)
-        doubt = centers.deviation() / spread
-        share, rare = _rareness(center, doubt, binary, height, shape.dim)
-        scale = np.where(counted, height * np.sqrt(rare), scale)
-    return Columns(
-        center=unit * center,
-        scale=unit * scale,
-        deviation=unit * centers.deviation(),
-        counted=counted,
-        binary=binary,
-        height=unit * height,
-        frequency=share,
-        frequency_deviation=doubt,
-        spiky=spiky & ~(counted | binary),
-        ranged=ranged & (scale < _FAR_WIDER * deviations),
-        shares=shares,
-        share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,
-    )
+            self.typical, ones = _height(sums, doubts, self.height, 1.0 / self.unit)
+            if ones:
+                self.height = self.typical
+            self.counted = ones & ~self.ranged & (above < _COMMON * self.height)
+            self.numbers = np.full(d, not ones)
+        self.counted = self.said | self.counted & (below < _CERTAIN * noise)
+        return above, below, noise
+
+    def take_zeros(self) -> None:
+        """Take columns that are mostly 0 for categories, if most of those that move are."""
+        if np.sum(self.zeros) > np.sum(self.moves & ~self.zeros) + 2 * _MORE_THAN_HALF:
+            unseen = ~self.moves & (np.abs(self.center) < _CERTAIN * self.centers.deviation())
+            self.counted = self.counted | ~self.categories & (unseen | self.zeros)
+            self.height = self.typical
+            self._scale(self.scale)
+
+    def _scale(self, of_numbers: Vector) -> None:
+        """Settle the scales, those of categories by their shares."""
+        lowest = np.where(self.counted, 0.0, -self.height)
+        clipped = np.clip(self.center, lowest, self.height)
+        self.center = np.where(self.categories, clipped, self.center)
+        spread = spread_of(self.binary, self.height)
+        self.doubt = self.centers.deviation() / spread
+        self.frequency, rare = _rareness(
+            self.center, self.doubt, self.binary, self.height, self.shape.dim
+        )
+        self.scale = np.where(self.categories, spread * np.sqrt(rare), of_numbers)
+
+    def columns(self) -> Columns:
+        """All of it, in the rows' units."""
+        known = len(self.shares) > 0
+        return Columns(
+            center=self.unit * self.center,
+            scale=self.unit * self.scale,
+            deviation=self.unit * self.centers.deviation(),
+            counted=self.counted,
+            binary=self.binary,
+            height=self.unit * self.height,
+            frequency=self.frequency,
+            frequency_deviation=self.doubt,
+            ranged=self.ranged & (self.scale < _FAR_WIDER * self.deviations),
+            shares=self.shares,
+            share_deviation=float(self.classes.deviation()[0]) if known else math.inf,
+        )
 
 
 def _least_seen(size: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:
@@ -428,36 +453,6 @@ def _variance_bounds(
     high = np.maximum(size, least) * scale * height
     low = scale**2 * (_NORMAL * np.maximum(size**2 - mean**2, 0.0) + 0.25 * mean**2 + noise**2)
     return np.minimum(low, high), np.maximum(low, high)
-
-
-def _variances(
-    low: Vector,
-    high: Vector,
-    near: NDArray[np.bool_],
-    narrow: Vector | None,
-    measured: tuple[Vector, Vector] | None,
-) -> tuple[Vector, NDArray[np.bool_]]:
-    """What variances are taken to be between their bounds, and which columns have spikes.
-
-    `near` are columns of a range that is known, which tells the first round how `narrow` they are;
-    squares that were `measured` come with the deviations of their noise.
-    """
-    spiky = np.zeros(len(low), dtype=bool)
-    if narrow is None:
-        guess = low ** (1.0 - _TAIL) * high**_TAIL
-    else:
-        guess = np.where(near, narrow, high)
-        low = np.where(near, np.minimum(low, narrow), low)
-    if measured is not None:
-        variance, doubt = measured
-        # Noise may bring what was measured of a constant column below zero.
-        most = np.maximum(variance, 0.0) + _BELIEF_IN_SQUARES * doubt
-        guess = np.clip(guess, variance, most)
-        spiky = variance - doubt > _SPIKY * low
-    if narrow is None:  # no room for spikes
-        found = low if measured is None else np.maximum(low, measured[0])
-        guess = np.where(near, np.minimum(guess, found / _SQUARE), guess)
-    return np.clip(guess, low, high), spiky
 
 
 def _rareness(
@@ -556,8 +551,6 @@ def _correlation(told: _SecondMoments, evened: bool, found: Coordinates) -> tupl
     free, columns = found.free, np.flatnonzero(np.arange(told.shape.n_features) != found.anchor)
     moments, noise = told(found.transform[:, :free]), told.noise
     counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * noise)
-    lost = _lost(np.diag(moments), noise, found.columns.spiky[columns])
-    moments, noise = moments / np.sqrt(np.outer(lost, lost)), noise / float(np.mean(lost))
     numbers = evened & ~found.columns.categories[columns]
     unit = _unit_of_numbers(np.diag(moments), _norm(noise, free), numbers)
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
@@ -597,22 +590,8 @@ def _whitening(moments: Matrix, deviation: float) -> Matrix:
     # White is the guess; only what is further from it than the noise reaches is believed.
     away = eigenvalues - 1.0
     less = np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
-    shrunk = 1.0 + np.sign(away) * np.minimum(less, np.abs(_without_noise(away, deviation)))
-    shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
+    shrunk = np.maximum(1.0 + np.sign(away) * less, min(1.0, _FLOOR * noise))
     return vectors / np.sqrt(shrunk)
-
-
-def _without_noise(eigenvalues: Vector, deviation: float) -> Vector:
-    """Best eigenvalues of a symmetric matrix to which noise of this deviation was added.
-
-    To go with the noisy eigenvectors (Bun, Allez, Bouchaud & Potters 2016); if there is nothing but
-    noise they are all about 0.  Noisy eigenvalues drive each other apart, by what this takes back.
-    """
-    found, variance = np.empty_like(eigenvalues), deviation**2
-    for j, value in enumerate(eigenvalues):
-        gap = value - eigenvalues
-        found[j] = value - 2.0 * variance * np.sum(gap / (gap**2 + variance))
-    return np.where(found * eigenvalues > 0.0, found, 0.0)
 
 
 def _unit_of_numbers(diagonal: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:
@@ -653,11 +632,3 @@ def _counted_again(
     frequency[columns] /= first + second
     deviation[columns] = (first + second) ** -0.5
     return replace(known, frequency=frequency, frequency_deviation=deviation)
-
-
-def _lost(diagonal: Vector, noise: float, spiky: NDArray[np.bool_]) -> Vector:
-    """What clipping left of the variances of spiky columns, whose scales were known before."""
-    trust = 0.1 / (0.1 + 2.0 * noise**2)
-    typical = float(np.clip(diagonal.mean(), 0.1, 1.0))
-    left = np.clip(trust * diagonal + (1.0 - trust) * typical, 0.1, 1.0)
-    return np.where(spiky, left, 1.0)

@@ -114,7 +114,6 @@ from dpfast.solvers._whitened_rules import (
     is_mean,
     regime,
     rows_per_weight,
-    tells_squares,
     weight_of_counts,
 )
 
@@ -503,10 +502,9 @@ def _learning(
     """The accesses that coordinates are learned by."""
     shape, _, u, release = terms
     counts = weight_of_counts(u)
-    # To begin with no row is longer than √dim, and less radius is less noise; and squares tell
-    # nothing that is worth their noise.
+    # To begin with no row is longer than √dim, and less radius is less noise.
     unit, turns = math.sqrt(shape.dim), options["rounds"]
-    later = ColumnParts(shape, options["learning_clip"] * unit, tells_squares(u), None, counts)
+    later = ColumnParts(shape, options["learning_clip"] * unit, False, None, counts)
     # Where nothing is declared, lengths tell how high entries are.
     weight = 0.0 if shape.columns else _LENGTHS
     first = ColumnParts(shape, unit, False, None, counts, weight)

@@ -35,10 +35,10 @@ def test_the_plan_states_the_sensitivities(relation):
     k = 2 if relation == "replace_one" else 1
     radius = settled.settings.learning_clip * math.sqrt(shape.dim)
     first, *others, correlation, gradient = settled.events
-    # Parts of both signs and classes, and once the rows' lengths; then squares.
+    # Parts of both signs and classes, and once the rows' lengths.
     assert first.sensitivity == pytest.approx(math.sqrt(5 * (k * 1.09 + 0.09)), rel=1e-2)
     for later in others:
-        assert later.sensitivity == pytest.approx(radius * math.sqrt(k * 2.09), rel=1e-2)
+        assert later.sensitivity == pytest.approx(radius * math.sqrt(k * 1.09), rel=1e-2)
     assert correlation.sensitivity == pytest.approx(math.sqrt(k / 2) * 2.25 * 5, rel=1e-2)
     # Up to a hundredth for rounding.
     assert gradient.sensitivity == pytest.approx(k * 0.5 * math.sqrt(5), rel=1e-2)
@@ -345,7 +345,7 @@ def test_effects_that_are_cut_go_to_the_constant():
         center=np.array([0.3, 0.1]), scale=np.array([0.5, 0.2]), deviation=np.full(2, 0.01),
         counted=np.array([False, True]), binary=np.zeros(2, bool), height=1.0,
         frequency=np.array([0.0, 0.025]),
-        frequency_deviation=np.array([1.0, 0.005]), spiky=np.zeros(2, bool),
+        frequency_deviation=np.array([1.0, 0.005]),
         ranged=np.zeros(2, bool), shares=np.zeros(0),
         share_deviation=math.inf,
     )  # fmt: skip
