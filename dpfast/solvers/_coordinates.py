@@ -250,8 +250,8 @@ def entry_bound(shape: ProblemShape) -> float:
 def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordinates:
     """Private coordinates in which the rows are nearly centered and white."""
     known = _Known(learning, shape, curator)
-    for mechanism in learning.moments:
-        known.add(mechanism, mechanism is learning.moments[0])
+    for number, moments in enumerate(learning.moments):
+        known.add(moments, number == 0)
     known.take_zeros()
     found = _coordinates(shape, known.columns())
     found = replace(found, transform=bounded(shape, found.transform, learning.limit))
@@ -260,13 +260,15 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
         return found
     # Where few ranges are known all rounds are of the first coordinates.
     again = learning.correlation_rounds > 1 and 2 * int(found.columns.ranged.sum()) > found.free
-    told = _SecondMoments(mechanism, learning.correlation_rounds - again, shape, curator)
-    change, columns = _correlation(told, learning.evened, found)
+    rounds = learning.correlation_rounds - again
+    told = _second_moments(mechanism, rounds, shape, curator, found.transform[:, : found.free])
+    change, columns = _correlation(*told, learning.evened, found)
     # Of the columns' transform few entries are not zero.
     transform = bounded(shape, csr_array(found.transform) @ change, learning.limit)
     found = replace(found, transform=transform, columns=columns)
     if again:
-        change = _correlation_left(_SecondMoments(mechanism, 1, shape, curator), found)
+        ask = partial(_second_moments, mechanism, 1, shape, curator)
+        change = _correlation_left(ask, found)
         transform = bounded(shape, found.transform @ change, learning.limit)
         found = replace(found, transform=transform)
     return found
@@ -337,8 +339,9 @@ class _Known:
         known = self.scale * np.where(self.counted, noise, apart)
         self.center = self.centers.add(offset + self.scale * mean, known)
         moves = ~self.categories & (np.minimum(above, below) > _MOVES * noise)
-        self.zeros = moves & _mostly_zero(self.scale * below, offset)
+        reach = self.scale * below
         self.moves = moves
+        self.zeros = moves & (reach > _ZEROS * offset) & (reach < _MOST_ZEROS * offset)
         least = _least_seen(size, apart, self.numbers & first)
         low, high = _variance_bounds(size, least, mean, apart, self.scale, self.spike)
         # Where entries are, on average, no farther from the center than their range tells.
@@ -468,19 +471,9 @@ def _rareness(
     return share, np.maximum(np.maximum(variance, _COUNTED * doubt), 1.0 / (_RAREST**2 * dim))
 
 
-def _mostly_zero(below: Vector, center: Vector) -> NDArray[np.bool_]:
-    """Which columns reach as far below their centers, on average, as if most entries were 0."""
-    return (below > _ZEROS * center) & (below < _MOST_ZEROS * center)
-
-
 def spread_of(binary: NDArray[np.bool_], height: float) -> Vector:
     """How far apart the values of a category's column are, or of one of two values."""
     return np.where(binary, 2.0 * height, height)
-
-
-def indicators(shape: ProblemShape) -> NDArray[np.bool_]:
-    """Which columns are declared to be those of categories."""
-    return declared(shape, "one-hot")
 
 
 def declared(shape: ProblemShape, *kinds: str) -> NDArray[np.bool_]:
@@ -508,7 +501,7 @@ def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
     constant = (np.abs(center) > _FAR_FROM_ZERO * columns.deviation) & (
         scale**2 < _CONSTANT * center**2
     )
-    constant &= ~(indicators(shape) | columns.ranged)  # what is narrow varies all the same
+    constant &= ~(declared(shape, "one-hot") | columns.ranged)  # what is narrow varies all the same
     if not constant.any():
         transform = np.diag(1.0 / np.hypot(scale, center))
         return Coordinates(transform, None, 1.0, columns)
@@ -521,45 +514,37 @@ def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
     return Coordinates(transform, j, float(center[j]), columns)
 
 
-class _SecondMoments:
-    """Releases of the second moments of coordinates, so many each time.
-
-    `noise` is the deviation of an entry.
-    """
-
-    def __init__(
-        self, mechanism: Gaussian, releases: int, shape: ProblemShape, curator: Curator
-    ) -> None:
-        self.shape, self.noise = shape, mechanism.stddev / math.sqrt(releases) / shape.n_samples
-        self._release, self._releases = partial(curator.release, mechanism), releases
-
-    def __call__(self, transform: Matrix) -> Matrix:
-        """Of coordinates that are not constant."""
-        size = transform.shape[1]
-        asked = np.zeros((self.shape.dim, self.shape.dim))
-        asked[:, :size] = transform
-        told = np.mean([self._release(asked) for _ in range(self._releases)], axis=0)
-        moments = symmetric(told / self.shape.n_samples, self.shape.n_features)
-        return np.asarray(moments[:size, :size])
+def _second_moments(
+    mechanism: Gaussian, releases: int, shape: ProblemShape, curator: Curator, transform: Matrix
+) -> tuple[Matrix, float]:
+    """Second moments of coordinates that are not constant, and the deviation of their noise."""
+    size = transform.shape[1]
+    asked = np.zeros((shape.dim, shape.dim))
+    asked[:, :size] = transform
+    told = np.mean([curator.release(mechanism, asked) for _ in range(releases)], axis=0)
+    moments = symmetric(told / shape.n_samples, shape.n_features)[:size, :size]
+    return moments, mechanism.stddev / math.sqrt(releases) / shape.n_samples
 
 
-def _correlation(told: _SecondMoments, evened: bool, found: Coordinates) -> tuple[Matrix, Columns]:
+def _correlation(
+    moments: Matrix, noise: float, evened: bool, found: Coordinates
+) -> tuple[Matrix, Columns]:
     """Rotation and scaling that takes out the correlations that stand out of the noise.
 
     And what is known of the columns, now that there are their second moments.
     """
-    free, columns = found.free, np.flatnonzero(np.arange(told.shape.n_features) != found.anchor)
-    moments, noise = told(found.transform[:, :free]), told.noise
+    free, d = found.free, len(found.columns.center)
+    columns = np.flatnonzero(np.arange(d) != found.anchor)
     counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * noise)
     numbers = evened & ~found.columns.categories[columns]
     unit = _unit_of_numbers(np.diag(moments), _norm(noise, free), numbers)
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
-    change = np.eye(told.shape.dim)
+    change = np.eye(len(found.transform))
     change[:free, :free] = _whitening(moments, noise) / unit[:, None]
     return change, counted_again
 
 
-def _correlation_left(told: _SecondMoments, found: Coordinates) -> Matrix:
+def _correlation_left(ask: Callable[[Matrix], tuple[Matrix, float]], found: Coordinates) -> Matrix:
     """The same for what is left between columns whose range is known: some are nearly equal.
 
     Errors are relative to what was left.  Columns that may have spikes take no part: rows are
@@ -571,8 +556,8 @@ def _correlation_left(told: _SecondMoments, found: Coordinates) -> Matrix:
     held = found.transform[: len(others), :free][others]
     # SciPy before 1.14 has no null space of an empty matrix.
     basis = null_space(held) if len(held) else np.eye(free)
-    within = _whitening(told(found.transform[:, :free] @ basis), told.noise)
-    change = np.eye(told.shape.dim)
+    within = _whitening(*ask(found.transform[:, :free] @ basis))
+    change = np.eye(len(found.transform))
     change[:free, :free] += basis @ (within - np.eye(len(within))) @ basis.T
     return change
 

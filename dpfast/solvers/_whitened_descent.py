@@ -16,7 +16,6 @@ they pile up there: steps shrink as the square root, which is between the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -115,6 +114,11 @@ class Settings:
         return 1.0 / (1.0 + _SHORT / self.rows_per_weight)
 
     @property
+    def first_averaged(self) -> int:
+        """The iteration from which on iterates are averaged."""
+        return min(self.iterations - 1, math.floor(self.iterations * (1.0 - self.average)))
+
+    @property
     def paces(self) -> Vector:
         """Length of every step, over that of the first."""
         return np.sqrt(self.corners)
@@ -138,7 +142,7 @@ def descend(
     Returns the weights in the coordinates, the norms of the noisy mean gradients, and by which
     factor steps, and what noise did to the weights, were larger than planned.
     """
-    units, averaged = _Units.of(spread, settings, shape), first_averaged(settings)
+    units, averaged = _Units.of(spread, settings, shape), settings.first_averaged
     # Not where the log link rests on the steps.
     plain = not isinstance(spread, Spread)
     gradients = _Gradients(settings, shape, curator, coordinates.transform, units)
@@ -329,7 +333,7 @@ def _without_noise(
     # Where rows are short the loss is flat, and of K even classes it is curved by 1/K.
     curved = np.array([settings.length**2, 1.0]) * 2.0 / (settings.classes or 2)
     numbers = 1.0 - float(np.mean(coordinates.columns.categories))
-    squares = np.square(weight_noise(settings, shape.n_samples, curved) * change)
+    squares = np.square(weight_noise(settings, shape, change, curved))
     deviation = math.sqrt(float(squares @ [numbers, 1.0 - numbers]))
     found = v[:free] / deviation
     if several:
@@ -351,7 +355,7 @@ def drawn_by_rareness(
     energy = np.square(coordinates.columns.scale[:, None] * coordinates.transform[:d, :d])
     bent = np.full(shape.dim, curved)
     bent[:d] *= (np.minimum(1.0, rare) @ energy) / energy.sum(axis=0)
-    deviations = weight_noise(settings, shape.n_samples, bent) * change
+    deviations = weight_noise(settings, shape, change, bent)
     both = np.column_stack([v, np.diag(deviations)[:, :d]])
     drawn = _drawn_to_prior(both, deviations, shape, coordinates)
     return drawn[:, 0], float(np.linalg.norm(drawn[:d, 1:]))
@@ -382,7 +386,7 @@ def _settled_intercept(
         # Persons were counted, and not their rows, of which there may be more for a class.
         apart = _APART * settings.groups.law.spread
         noise = math.hypot(noise, apart * math.sqrt(max(0.0, float(shares[0] * shares[1]))))
-    averaged = settings.iterations - first_averaged(settings)
+    averaged = settings.iterations - settings.first_averaged
     unit = shape.max_weight * weight
     released = Released(
         share=float(shares[1]),
@@ -406,18 +410,14 @@ def start_of(loss: Loss, coordinates: Coordinates) -> Vector:
     """The best constant prediction, if there is a constant and the targets have classes."""
     v = np.zeros(len(coordinates.transform))
     if coordinates.anchor is not None and len(coordinates.columns.shares):
-        v[-1] = _best_constant(loss, coordinates.probabilities())
+        probabilities = coordinates.probabilities()
+
+        def slopes(z: float) -> tuple[float, float]:
+            _, slope, curvature = loss([z, z], [-1.0, 1.0])
+            return float(probabilities @ slope), float(probabilities @ curvature)
+
+        v[-1] = root(slopes)
     return v
-
-
-def _best_constant(loss: Loss, probabilities: Vector) -> float:
-    """The margin at which the mean slope of rows of these classes, -1 and +1, changes its sign."""
-
-    def slopes(z: float) -> tuple[float, float]:
-        _, slope, curvature = loss([z, z], [-1.0, 1.0])
-        return float(probabilities @ slope), float(probabilities @ curvature)
-
-    return root(slopes)
 
 
 def _intercept_curvature(
@@ -594,14 +594,15 @@ def noise_share(v: Matrix, entries: float, more: float) -> float:
     return min(1.0, noise / square) if square > 0.0 else 0.0
 
 
-def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
+def weight_noise(settings: Settings, shape: ProblemShape, change: float, curved: Vector) -> Vector:
     """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
     In units of the usual curvature: 0 is flat ground.  The recursion of `descend` is linear in the
-    noise at a fixed curvature, so each step's noise has a share in the average.
+    noise at a fixed curvature, so each step's noise has a share in the average.  Steps were longer
+    by the factor `change`.
     """
     steps, momentum = settings.iterations, settings.momentum
-    first = first_averaged(settings)
+    first = settings.first_averaged
     ground = settings.ground
     if ground is None:
         clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
@@ -614,8 +615,8 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
         effect = (k >= first) / (steps - first) + (1.0 + momentum) * after - momentum * later
         squares += (paces[k] * effect) ** 2
         after, later = (1.0 - paces[k] * pull) * effect, after
-    noise = settings.gradient.stddev / n_samples / settings.curvature
-    return noise * np.sqrt(squares)
+    noise = settings.gradient.stddev / shape.n_samples / settings.curvature
+    return change * noise * np.sqrt(squares)
 
 
 def averaged_late(settings: Settings, shape: ProblemShape, coordinates: Coordinates) -> Settings:
@@ -631,16 +632,3 @@ def averaged_late(settings: Settings, shape: ProblemShape, coordinates: Coordina
     behind = _BEHIND * (1.0 - settings.momentum) / max(flat, noise)
     share = max(_FEWEST_AVERAGED, 1.0 - behind / settings.iterations)
     return replace(settings, average=min(settings.average, share))
-
-
-def noise_of_weights(
-    settings: Settings, shape: ProblemShape, change: float
-) -> Callable[[Vector], Vector]:
-    """The same for steps that were longer by the factor `change`, as a function of `curved`."""
-    return lambda curved: weight_noise(settings, shape.n_samples, curved) * change
-
-
-def first_averaged(settings: Settings) -> int:
-    """The iteration from which on iterates are averaged."""
-    steps = settings.iterations
-    return min(steps - 1, math.floor(steps * (1.0 - settings.average)))

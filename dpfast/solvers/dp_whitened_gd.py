@@ -98,7 +98,7 @@ from dpfast.solvers._whitened_descent import (
     descend,
     drawn_by_rareness,
     moderate_effects,
-    noise_of_weights,
+    weight_noise,
 )
 from dpfast.solvers._whitened_rules import (
     COUNTED,
@@ -621,7 +621,7 @@ def descended(
     settings = averaged_late(settings, shape, coordinates)
     v, norms, change = descend(settings, shape, curator, coordinates, place)
     unit = place.half if place is not None else 1.0
-    w = unit * coordinates.weights(v, noise_of_weights(settings, shape, change))
+    w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))
     w = with_level(w, settings, shape, curator, unit)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
@@ -661,7 +661,7 @@ def _direction(
     if shape.intercept != 0.0:
         constant = coordinates.transform[:, -1]
         v = np.append(v[:-1], 0.0)
-    w = coordinates.weights(v, noise_of_weights(settings, shape, change))
+    w = coordinates.weights(v, partial(weight_noise, settings, shape, change))
     length = float(np.linalg.norm(np.linalg.solve(coordinates.transform, w)))
     return Direction(w, length, of_noise, constant)
 
