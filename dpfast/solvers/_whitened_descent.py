@@ -257,18 +257,17 @@ class _Steps:
         self._stretches = units.ridge == 0.0 and plain and not bends
         # Where the loss itself changes from step to step secants tell nothing of its curvature.
         self._bounded = settings.narrowing == 1.0 and plain
-        self._line, self._bend = _Line(free), _Bend()
+        self._secants = _Secants(free)
 
     def taken(self, z: Matrix, gradient: Matrix, noise: float, k: int) -> Matrix:
         """The end of step k from a point."""
         shape, coordinates, pace = self._shape, self._coordinates, self._paces[k]
-        told = gradient / self._curvature
+        self._secants.add(z, gradient / self._curvature, noise)
         move = pace * self._step * (gradient + self._pull * z)
         if self._bounded:
-            move /= self._bend.most(z, told, noise)
+            move /= self._secants.most
         if self._stretches:
-            self._line.add(z, told)
-            move = self._line.stretched(z, move, noise)
+            move = self._secants.stretched(z, move, noise)
             move[coordinates.free :] /= _intercept_curvature(shape, coordinates, z, noise)
         end: Matrix = z - move
         if self._damping is not None:
@@ -436,65 +435,44 @@ def _bend_at(loss: Loss, margin: float) -> float:
     return float(loss([margin], [1.0])[2][0]) / loss.smoothness
 
 
-@dataclass
-class _Bend:
-    """The largest curvature that secants of noisy gradients show, in units of the one planned for.
+class _Secants:
+    """What noisy gradients, in units of the largest curvature, tell of the curvature."""
 
-    Rows that were shortened have no part in the second moments that coordinates were learned by,
-    so along some directions the others may be many times as long as white ones.  Steps that pass
-    the minimum there are long, and noise does not hide what their gradients tell.
-    """
+    def __init__(self, free: int) -> None:
+        self.free = free  # coordinates that are not constant
+        # The largest that they show: rows that were shortened have no part in the second moments
+        # that coordinates were learned by, so along some directions the others may be many times as
+        # long as white ones.  Steps that pass the minimum there are long, and noise does not hide
+        # what their gradients tell.
+        self.most = 1.0
+        # Sums along the weights: change of the point times that of the gradient, and times itself.
+        self._slopes = self._squares = 0.0
+        self._before: tuple[Matrix, Matrix] | None = None  # the last point and its gradient
 
-    found: float = 1.0
-    before: tuple[Matrix, Matrix] | None = None
-
-    def most(self, z: Matrix, gradient: Matrix, noise: float) -> float:
-        """At least 1; with one more gradient, in these units, and the deviation in its entries."""
-        if self.before is not None:
-            step, change = z - self.before[0], gradient - self.before[1]
+    def add(self, z: Matrix, gradient: Matrix, noise: float) -> None:
+        """Take in one more gradient, whose entries have noise of this deviation."""
+        if self._before is not None:
+            step, change = z - self._before[0], gradient - self._before[1]
             length = max(float(np.linalg.norm(step)), 1e-12)
             doubt = _DOUBT * math.sqrt(2.0) * noise / length
-            self.found = max(self.found, float(np.sum(step * change)) / length**2 - doubt)
-        self.before = z.copy(), gradient.copy()
-        return self.found
-
-
-@dataclass
-class _Line:
-    """The curvature along the weights, from secants of noisy gradients."""
-
-    free: int  # coordinates that are not constant
-    # Sums over the secants: change of the point along the weights times that of the gradient, and
-    # times itself.
-    slopes: float = 0.0
-    squares: float = 0.0
-    before: tuple[Matrix, Matrix] | None = None  # the last point and its gradient
-
-    def add(self, z: Matrix, gradient: Matrix) -> None:
-        """Take in one more gradient, in units of the largest curvature."""
-        if self.before is not None:
-            direction, _ = self._direction(self.before[0])
-            along = float(np.sum((z - self.before[0]) * direction))
-            change = float(np.sum((gradient - self.before[1]) * direction))
-            self.slopes = _FORGET * self.slopes + along * change
-            self.squares = _FORGET * self.squares + along**2
-        self.before = z.copy(), gradient.copy()
-
-    def curvature(self, noise: float) -> float:
-        """In units of the largest; between the guess and the secants, by their precision.
-
-        Entries of a mean gradient have noise of this deviation, in units of it.
-        """
-        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / noise**2
-        found = (_GUESS * precision + self.slopes * known) / (precision + self.squares * known)
-        return min(1.0, max(_LEAST_CURVATURE, found))
+            self.most = max(self.most, float(np.sum(step * change)) / length**2 - doubt)
+            direction, _ = self._direction(self._before[0])
+            along = float(np.sum(step * direction))
+            self._slopes = _FORGET * self._slopes + along * float(np.sum(change * direction))
+            self._squares = _FORGET * self._squares + along**2
+        self._before = z.copy(), gradient.copy()
 
     def stretched(self, z: Matrix, move: Matrix, noise: float) -> Matrix:
-        """A step whose part along the weights is as long as the curvature there allows."""
+        """A step whose part along the weights is as long as the curvature there allows.
+
+        That is taken to be between the guess and what the secants tell, by their precision.
+        """
         direction, length = self._direction(z)
         if length <= _SHORTEST:
             return move
-        longer = max(1.0, _SHORT_OF_WHOLE / self.curvature(noise))
+        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / noise**2
+        found = (_GUESS * precision + self._slopes * known) / (precision + self._squares * known)
+        longer = max(1.0, _SHORT_OF_WHOLE / min(1.0, max(_LEAST_CURVATURE, found)))
         return move + (longer - 1.0) * float(np.sum(move * direction)) * direction
 
     def _direction(self, z: Matrix) -> tuple[Matrix, float]:
