@@ -72,8 +72,6 @@ _HEIGHT_KNOWN, _ABOUT_ONE, _COMMON = 0.12, 0.15, 0.5
 # Zeros are as far below a center as it is above 0, and cut by no clipping of the rest: of a column
 # that reaches below by these shares of its center on average, most entries are taken to be 0.
 _ZEROS, _MOST_ZEROS = 0.7, 1.2
-# A table is one of such columns if, of those that are seen, more than a half and one are.
-_MORE_THAN_HALF = 1
 # Deviations of the noise: a category is taken to have so many rows less than were counted, and from
 # the second on it was seen for certain.
 _DOUBT, _CERTAIN = 1.0, 4.5
@@ -90,9 +88,9 @@ _FAR_FROM_ZERO, _CONSTANT = 4.0, 0.1
 _SQUARE, _GUESS_DEVIATION, _LEAST_SQUARE = 0.7, 0.2, 0.1
 # The least mean square of a coordinate beside others.
 _LEAST_COORDINATE = 0.01
-# What is at least taken off an eigenvalue's distance from 1, and below what it is not told from 0;
-# in units of the noise's norm.
-_BELIEF, _FLOOR = 0.5, 0.5
+# What is taken off an eigenvalue's distance from 1, and below what it is not told from 0, over the
+# noise's norm.
+_BELIEF = 0.5
 
 
 @dataclass(frozen=True)
@@ -377,8 +375,8 @@ class _Known:
         return above, below, noise
 
     def take_zeros(self) -> None:
-        """Take columns that are mostly 0 for categories, if most of those that move are."""
-        if np.sum(self.zeros) > np.sum(self.moves & ~self.zeros) + 2 * _MORE_THAN_HALF:
+        """Take columns that are mostly 0 for categories, if more than half of all and one are."""
+        if np.sum(self.zeros) > np.sum(self.moves & ~self.zeros) + 2:
             unseen = ~self.moves & (np.abs(self.center) < _CERTAIN * self.centers.deviation())
             self.counted = self.counted | ~self.categories & (unseen | self.zeros)
             self.height = self.typical
@@ -575,7 +573,7 @@ def _whitening(moments: Matrix, deviation: float) -> Matrix:
     # White is the guess; only what is further from it than the noise reaches is believed.
     away = eigenvalues - 1.0
     less = np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
-    shrunk = np.maximum(1.0 + np.sign(away) * less, min(1.0, _FLOOR * noise))
+    shrunk = np.maximum(1.0 + np.sign(away) * less, min(1.0, _BELIEF * noise))
     return vectors / np.sqrt(shrunk)
 
 
@@ -609,11 +607,10 @@ def _counted_again(
     stretch = np.square(found.transform[columns, np.arange(len(columns))])
     told = known.counted[columns] & (center < _TOLD_BY_SQUARES * height)
     slope = np.where(told, height * (height - 2.0 * center), 1.0)
-    first = known.frequency_deviation[columns] ** -2.0
-    second = np.where(told, (noise / stretch / slope) ** -2.0, 0.0)
+    counts = Estimate(len(columns))
+    counts.add(known.frequency[columns], known.frequency_deviation[columns])
     frequency, deviation = known.frequency.copy(), known.frequency_deviation.copy()
-    frequency[columns] *= first
-    frequency[columns] += second * (squares / stretch - np.square(center)) / slope
-    frequency[columns] /= first + second
-    deviation[columns] = (first + second) ** -0.5
+    doubt = np.where(told, noise / stretch / slope, math.inf)
+    frequency[columns] = counts.add((squares / stretch - np.square(center)) / slope, doubt)
+    deviation[columns] = counts.deviation()
     return replace(known, frequency=frequency, frequency_deviation=deviation)

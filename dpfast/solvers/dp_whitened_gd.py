@@ -521,28 +521,23 @@ def _learning(
 
 def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
     """What a run asks for, in order, and how often."""
-    first: list[tuple[Access[Any], int]] = []
-    learning, link = settings.learning, settings.link
-    if settings.groups is not None:
-        first.append((settings.groups.sizes, 1))
-    if link is not None:
-        first += link.first
-    if settings.target_range is not None:
-        first += settings.target_range.accesses
-    if settings.tails is not None:
-        first.append((settings.tails.histogram, 1))
-    if learning.ranges is not None:
-        first += [(learning.ranges.histogram, learning.ranges.rounds)]
-        first += [(learning.ranges.long_rows, 1)]
-    if learning.lengths is not None:
-        first.append((learning.lengths, 1))
-    first += [(mechanism, 1) for mechanism in learning.moments]
-    if learning.correlation is not None:
-        first.append((learning.correlation, learning.correlation_rounds))
-    last = [] if link is None else [link.last]
-    if settings.level is not None:
-        last.append((settings.level.sums, settings.level.rounds))
-    return (*first, (settings.gradient, settings.iterations), *last)
+    learning, link, level = settings.learning, settings.link, settings.level
+    groups, target_range, tails = settings.groups, settings.target_range, settings.tails
+    ranges = learning.ranges
+    found: list[tuple[Access[Any] | None, int]] = [
+        (groups.sizes if groups else None, 1),
+        *(link.first if link else ()),
+        *(target_range.accesses if target_range else ()),
+        (tails.histogram if tails else None, 1),
+        *(((ranges.histogram, ranges.rounds), (ranges.long_rows, 1)) if ranges else ()),
+        (learning.lengths, 1),
+        *((mechanism, 1) for mechanism in learning.moments),
+        (learning.correlation, learning.correlation_rounds),
+        (settings.gradient, settings.iterations),
+        *((link.last,) if link else ()),
+        *(((level.sums, level.rounds),) if level else ()),
+    ]
+    return tuple((access, times) for access, times in found if access is not None)
 
 
 def _excess_by_noise(settings: Settings, shape: ProblemShape) -> float:
@@ -561,15 +556,13 @@ def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
     """What is to be expected of a run."""
     learning, steps = settings.learning, settings.iterations
     by_noise = _excess_by_noise(settings, shape)
-    correlations = (
-        [learning.correlation] * learning.correlation_rounds if learning.correlation else []
-    )
-    releases = [*learning.moments, *correlations]
+    correlations = [learning.correlation] * learning.correlation_rounds
+    releases = [mechanism for mechanism in (*learning.moments, *correlations) if mechanism]
     last = settings.level.rounds if settings.level else 0
     seconds = (
         _seconds.preparation(shape)
         + _seconds.column_ranges(shape, learning.ranges.rounds if learning.ranges else 0)
-        + _seconds.whitening(shape, settings.rounds, len(correlations))
+        + _seconds.whitening(shape, settings.rounds, len(releases) - settings.rounds)
         + sum(_seconds.release(mechanism.dimension) for mechanism in releases)
         + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim))
         + last * _seconds.gradient(shape)
