@@ -141,7 +141,6 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "shrinkage": {"low": 0.0, "high": 1.0},
     "average": {"low": 0.0, "high": 1.0},
 }
-_OPTIONS = (*_LIMITS, "iterations", "rounds", "james_stein")
 # Over the rows behind one weight, times µ: the share of the weights' length that may be missing.
 _SHORT = 4.0
 # What follows the sizes of groups, or the weights of rows, once they are known.
@@ -227,7 +226,13 @@ def plan(
         that at the first; at most 1.  "auto" is the smaller the more rows there are, if the loss
         has its default width, and 1 otherwise.  The plan's `width` is that at the last step.
     """
-    chosen = {name: value for name, value in locals().items() if name in _OPTIONS}
+    chosen = {
+        "iterations": iterations, "clip": clip, "rounds": rounds, "learning_clip": learning_clip,
+        "correlation_clip": correlation_clip, "learning_share": learning_share,
+        "correlation_share": correlation_share, "average": average, "step": step,
+        "intercept_step": intercept_step, "momentum": momentum, "shrinkage": shrinkage,
+        "james_stein": james_stein,
+    }  # fmt: skip
     check_shape(
         NAME, shape, refusal(shape.loss), MAX_DIM,
         "solver='objective-perturbation' and 'output-perturbation' take more.",

@@ -634,8 +634,11 @@ def test_coordinates_of_rare_categories_are_short():
     X = np.eye(4)[np.repeat([0, 1, 2], [2700, 200, 100])]
     y = np.where(np.arange(3000) % 2, 1.0, -1.0)
     problem = Problem(X, y, data_norm=1.0, columns=(ColumnBlock("one-hot", 0, 4),))
-    squares = learned(problem, Budget(1.0, 1e-6), correlation_share=0.0).squares()
-    assert squares[3] < 0.05 < squares[2] and squares[0] > 0.99
+    squares = np.array([
+        learned(problem, Budget(1.0, 1e-6), seed, correlation_share=0.0).squares()
+        for seed in range(9)
+    ])  # fmt: skip
+    assert np.median(squares[:, 3]) < 0.1 < squares[:, 2].min() and squares[:, 0].min() > 0.99
 
 
 def test_without_signal_few_rows_a_weight_end_near_the_constant():
