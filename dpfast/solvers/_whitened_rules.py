@@ -103,7 +103,7 @@ def automatic_settings(
         "rounds": 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "correlation_clip": max(1.0, (u / 100.0) ** 0.4),
-        "learning_share": with_counts(min(0.2, 0.05 + 2.5 / u), counts),
+        "learning_share": with_counts(min(0.2, 0.035 + 2.5 / u), counts),
         "correlation_share": correlated,
         "average": _AVERAGE - _LESS_AVERAGE * (1.0 - narrowing) * (shape.loss.width or 0.0),
         "step": min(1.0, (u / _HOPELESS) ** 4),

@@ -87,7 +87,6 @@ from dpfast.solvers._coordinates import (
     learn,
 )
 from dpfast.solvers._lengths import said_of_lengths
-from dpfast.solvers._level import Level
 from dpfast.solvers._log_link import Direction
 from dpfast.solvers._normal_rows import mean_bends
 from dpfast.solvers._shares import Release, releases
@@ -252,14 +251,17 @@ def plan(
     lengths, for_lengths = _lengths_planned(terms, ranges is None and range_rounds == "auto")
     clip_norm, limit = _clipping(shape, options, ranges)
     slopes = _slopes(terms, rule, clip_norm, limit, consistent, target_rounds)
-    ends = _ends(terms, options, slopes.share + for_ranges + for_lengths, target_rounds, ridge)
-
+    left, level = _left(options, slopes.share + for_ranges + for_lengths), None
+    # A ridge has a part in where the intercept belongs.
+    if target_rounds > 0 and not ridge:
+        level = _level.planned(shape, terms.rows, left, release)
+        left -= level.share if level else 0.0
     settings = Settings(
         **options,
         **slopes.learned,
         learning=_learning(terms, options, ranges, lengths, limit),
-        gradient=release(ends.left / options["iterations"], slopes.query, _GRADIENT),
-        gradient_share=ends.left,
+        gradient=release(left / options["iterations"], slopes.query, _GRADIENT),
+        gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
         limit=limit,
         regime=regime(options["step"], slopes.learned.get("target_range")),
@@ -268,13 +270,13 @@ def plan(
         rows_per_weight=u,
         consistent=consistent,
         averages_late=average == "auto" and averages_late(shape, u),
-        level=ends.level,
+        level=level,
         narrowing=narrowing,
         width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
     )
-    if ends.for_tails > 0.0:
+    if slopes.for_tails > 0.0:
         by_noise = _excess_by_noise(settings, shape)
-        tails = _target_tails.planned(shape, ends.for_tails, release, options["clip"], by_noise)
+        tails = _target_tails.planned(shape, slopes.for_tails, release, options["clip"], by_noise)
         settings = replace(settings, tails=tails)
     return Plan(
         solver=NAME,
@@ -381,12 +383,14 @@ def _clipping(
 class _Slopes(NamedTuple):
     """What it takes to learn the unit that slopes are clipped in, and the gradients in that unit.
 
-    `learned` are the settings that say how.
+    `learned` are the settings that say how.  The share of the budget includes that for the tails of
+    targets whose mean is asked for.
     """
 
     share: float
     query: Query
     learned: dict[str, Any]
+    for_tails: float = 0.0
 
 
 def _slopes(
@@ -402,7 +406,7 @@ def _slopes(
         share += _log_link.share_of_weights(u * shape.dim, shape)
         share += 0.0 if link.sizes is None else _groups.SIZES_SHARE
         return _Slopes(share, of_spread, {"link": link})
-    share, learned = 0.0, dict[str, Any]()
+    share, for_tails, learned = 0.0, 0.0, dict[str, Any]()
     query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if target_rounds > 0:
         tails = _target_range.tails(shape.loss)
@@ -416,35 +420,8 @@ def _slopes(
         query = _groups.gradient_query(shape, limit, relation)
     elif target_rounds > 0:
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
-    return _Slopes(share, query, learned)
-
-
-class _Ends(NamedTuple):
-    """What is left for the gradients, once what else numeric targets need is paid."""
-
-    left: float
-    for_tails: float
-    level: Level | None
-
-
-def _ends(
-    terms: _Terms,
-    options: dict[str, Any],
-    for_others: float,
-    target_rounds: int,
-    ridge: float | None,
-) -> _Ends:
-    """The tails of targets whose mean is asked for are counted; some intercepts settled at last."""
-    shape, level = terms.shape, None
-    counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
-    for_tails = _target_tails.share(terms.rows) if counts_tails else 0.0
-    left = _left(options, for_others + for_tails)
-    # A ridge has a part in where the intercept belongs.
-    if target_rounds > 0 and not ridge:
-        level = _level.planned(shape, terms.rows, left, terms.release)
-    if level is not None:
-        left = _left(options, for_others + for_tails + level.share)
-    return _Ends(left, for_tails, level)
+        for_tails = _target_tails.share(terms.rows) if is_mean(shape.loss) else 0.0
+    return _Slopes(share + for_tails, query, learned, for_tails)
 
 
 def _automatic(
