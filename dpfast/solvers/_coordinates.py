@@ -184,13 +184,6 @@ class Coordinates:
         )
         return replace(self, columns=columns)
 
-    def probabilities(self) -> Vector:
-        """Shares of the classes to expect, of what the noise shows."""
-        shares, noise, _ = self.class_shares()
-        found = expected_shares(shares, noise)
-        found /= found.sum()
-        return found
-
     def weights(self, v: Matrix, noise: Callable[[Vector], Vector]) -> Matrix:
         """``w = W v``, with the effects of categories shrunk as the noise in them asks for.
 
@@ -304,7 +297,7 @@ class _Known:
         self.unit = shape.data_norm / math.sqrt(shape.dim)
         self.height = self.typical = self.spike = entry_bound(shape) / self.unit
         self.binary, self.numbers = declared(shape, "binary"), declared(shape, "number")
-        self.said = self.counted = declared(shape, "one-hot")
+        self.counted = declared(shape, "one-hot")
         # All rounds' estimates count, each by its precision, which is public: later rounds resolve
         # short columns, and the first, in which no row is clipped, knows the long ones best.
         classes = _parts_of(learning.moments[0]).counted
@@ -371,7 +364,8 @@ class _Known:
                 self.height = self.typical
             self.counted = ones & ~self.ranged & (above < _COMMON * self.height)
             self.numbers = np.full(d, not ones)
-        self.counted = self.said | self.counted & (below < _CERTAIN * noise)
+        if not self.shape.columns:
+            self.counted = self.counted & (below < _CERTAIN * noise)
         return above, below, noise
 
     def take_zeros(self) -> None:
