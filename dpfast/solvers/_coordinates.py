@@ -103,9 +103,6 @@ class Learning:
     correlation: Gaussian | None
     correlation_rounds: int  # 1 or 2
     limit: float  # of the transform's reach
-    # Whether coordinates of numbers are brought to one mean square, so that steps are as long as
-    # they were meant to be; not for a descent that takes no noise out of its end.
-    evened: bool
 
 
 @dataclass(frozen=True)
@@ -159,6 +156,12 @@ class Coordinates:
         variance = np.where(columns.categories, rows, columns.scale**2)
         found = variance @ np.square(self.transform[:d, : self.free])
         return np.asarray(np.clip(found, _LEAST_COORDINATE, 1.0), dtype=np.float64)
+
+    def probabilities(self) -> Vector:
+        """Shares of the classes to expect, of what the noise shows."""
+        shares, noise, _ = self.class_shares()
+        found = expected_shares(shares, noise)
+        return found / found.sum()
 
     def class_shares(self) -> tuple[Vector, float, float]:
         """Noisy shares of the classes, the noise's deviation, and the mean weight of the rows.
@@ -253,7 +256,7 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
     again = learning.correlation_rounds > 1 and 2 * int(found.columns.ranged.sum()) > found.free
     rounds = learning.correlation_rounds - again
     told = _second_moments(mechanism, rounds, shape, curator, found.transform[:, : found.free])
-    change, columns = _correlation(*told, learning.evened, found)
+    change, columns = _correlation(*told, found)
     # Of the columns' transform few entries are not zero.
     transform = bounded(shape, csr_array(found.transform) @ change, learning.limit)
     found = replace(found, transform=transform, columns=columns)
@@ -330,9 +333,9 @@ class _Known:
         known = self.scale * np.where(self.counted, noise, apart)
         self.center = self.centers.add(offset + self.scale * mean, known)
         moves = ~self.categories & (np.minimum(above, below) > _MOVES * noise)
-        reach = self.scale * below
-        self.moves = moves
-        self.zeros = moves & (reach > _ZEROS * offset) & (reach < _MOST_ZEROS * offset)
+        self.moves, reach, doubt = moves, self.scale * below, self.scale * _MOVES * noise
+        far = (reach + doubt > _ZEROS * offset) & (reach - doubt < _MOST_ZEROS * offset)
+        self.zeros = moves & far
         least = _least_seen(size, apart, self.numbers & first)
         low, high = _variance_bounds(size, least, mean, apart, self.scale, self.spike)
         # Where entries are, on average, no farther from the center than their range tells.
@@ -518,9 +521,7 @@ def _second_moments(
     return moments, mechanism.stddev / math.sqrt(releases) / shape.n_samples
 
 
-def _correlation(
-    moments: Matrix, noise: float, evened: bool, found: Coordinates
-) -> tuple[Matrix, Columns]:
+def _correlation(moments: Matrix, noise: float, found: Coordinates) -> tuple[Matrix, Columns]:
     """Rotation and scaling that takes out the correlations that stand out of the noise.
 
     And what is known of the columns, now that there are their second moments.
@@ -528,7 +529,7 @@ def _correlation(
     free, d = found.free, len(found.columns.center)
     columns = np.flatnonzero(np.arange(d) != found.anchor)
     counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * noise)
-    numbers = evened & ~found.columns.categories[columns]
+    numbers = ~found.columns.categories[columns]
     unit = _unit_of_numbers(np.diag(moments), _norm(noise, free), numbers)
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
     change = np.eye(len(found.transform))

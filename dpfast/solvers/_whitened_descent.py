@@ -26,7 +26,7 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link
-from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound, expected_shares
+from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound
 from dpfast.solvers._groups import Groups
 from dpfast.solvers._intercept import Released, expected_intercept, root
 from dpfast.solvers._level import Level
@@ -409,9 +409,7 @@ def start_of(loss: Loss, coordinates: Coordinates) -> Vector:
     """The best constant prediction, if there is a constant and the targets have classes."""
     v = np.zeros(len(coordinates.transform))
     if coordinates.anchor is not None and len(coordinates.columns.shares):
-        shares, noise, _ = coordinates.class_shares()
-        expected = expected_shares(shares, noise)
-        probabilities = expected / expected.sum()
+        probabilities = coordinates.probabilities()
 
         def slopes(z: float) -> tuple[float, float]:
             _, slope, curvature = loss([z, z], [-1.0, 1.0])

@@ -497,8 +497,7 @@ def _learning(
     if correlated > 0.0:
         gram = Gram(shape, options["correlation_clip"] * unit, limit)
         correlation = release(correlated / again, gram, _CORRELATION)
-    evened = options["james_stein"]
-    return Learning(ranges, lengths, moments, correlation, again, limit, evened)
+    return Learning(ranges, lengths, moments, correlation, again, limit)
 
 
 def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
