@@ -161,7 +161,8 @@ class Coordinates:
         """Shares of the classes to expect, of what the noise shows."""
         shares, noise, _ = self.class_shares()
         found = expected_shares(shares, noise)
-        return found / found.sum()
+        expected: Vector = found / found.sum()
+        return expected
 
     def class_shares(self) -> tuple[Vector, float, float]:
         """Noisy shares of the classes, the noise's deviation, and the mean weight of the rows.
