@@ -334,9 +334,10 @@ class _Known:
         known = self.scale * np.where(self.counted, noise, apart)
         self.center = self.centers.add(offset + self.scale * mean, known)
         moves = ~self.categories & (np.minimum(above, below) > _MOVES * noise)
-        self.moves, reach, doubt = moves, self.scale * below, self.scale * _MOVES * noise
-        far = (reach + doubt > _ZEROS * offset) & (reach - doubt < _MOST_ZEROS * offset)
-        self.zeros = moves & far
+        reach, doubt = self.scale * below, self.scale * _MOVES * noise
+        above_least, above_most = reach - _ZEROS * offset, reach - _MOST_ZEROS * offset
+        self.moves, self.zeros = moves, moves & (above_least > 0.0) & (above_most < 0.0)
+        self.others = moves & ((above_least < -doubt) | (above_most > doubt))  # for sure
         least = _least_seen(size, apart, self.numbers & first)
         low, high = _variance_bounds(size, least, mean, apart, self.scale, self.spike)
         # Where entries are, on average, no farther from the center than their range tells.
@@ -375,7 +376,7 @@ class _Known:
     def take_zeros(self) -> None:
         """Take columns that are mostly 0 for categories, if more than half of all and one are."""
         if np.sum(self.zeros) > np.sum(self.moves & ~self.zeros) + 2:
-            unseen = ~self.moves & (np.abs(self.center) < _CERTAIN * self.centers.deviation())
+            unseen = ~self.others & (np.abs(self.center) < _CERTAIN * self.centers.deviation())
             self.counted = self.counted | ~self.categories & (unseen | self.zeros)
             self.height = self.typical
             self._scale(self.scale)
