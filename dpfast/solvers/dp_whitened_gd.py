@@ -75,6 +75,7 @@ from dpfast.solvers import (
     _target_range,
     _target_tails,
 )
+from dpfast.solvers import _whitened_rules as rules
 from dpfast.solvers._class_counts import counted
 from dpfast.solvers._column_ranges import ColumnRanges
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
@@ -98,22 +99,6 @@ from dpfast.solvers._whitened_descent import (
     drawn_by_rareness,
     moderate_effects,
     weight_noise,
-)
-from dpfast.solvers._whitened_rules import (
-    COUNTED,
-    Rule,
-    automatic_consistent,
-    automatic_narrowing,
-    automatic_settings,
-    averages_late,
-    clips_groups,
-    correlation_rounds,
-    excess_risk_guess,
-    first_quantile,
-    is_mean,
-    regime,
-    rows_per_weight,
-    weight_of_counts,
 )
 
 NAME = "dp-whitened-gd"
@@ -237,14 +222,14 @@ def plan(
         "solver='objective-perturbation' and 'output-perturbation' take more.",
     )  # fmt: skip
     ridge = check_alpha(alpha, shape)
-    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
+    u = rules.rows_per_weight(shape, budget, neighboring_relation, accountant)
     release = releases(budget_mu(budget, accountant), neighboring_relation)
     terms = _Terms(shape, neighboring_relation, u, release)
     free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
     free += ("consistent",) * (consistent == "auto" and shape.loss.multiclass)
-    consistent = check_consistent(consistent, shape, automatic_consistent(shape, u))
+    consistent = check_consistent(consistent, shape, rules.automatic_consistent(shape, u))
     narrowing = _check_narrowing(narrowing, shape, u)
-    rule = Rule(free, _automatic(terms, consistent, narrowing, james_stein is not False))
+    rule = rules.Rule(free, _automatic(terms, consistent, narrowing, james_stein is not False))
     options = _checked(chosen, rule.settings, shape, u)
     target_rounds = _check_target_rounds(target_rounds, shape)
     ranges, for_ranges = _column_ranges_planned(range_rounds, terms)
@@ -264,12 +249,12 @@ def plan(
         gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
         limit=limit,
-        regime=regime(options["step"], slopes.learned.get("target_range")),
+        regime=rules.regime(options["step"], slopes.learned.get("target_range")),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
         rows_per_weight=u,
         consistent=consistent,
-        averages_late=average == "auto" and averages_late(shape, u),
+        averages_late=average == "auto" and rules.averages_late(shape, u),
         level=level,
         narrowing=narrowing,
         width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
@@ -312,7 +297,7 @@ def check_consistent(consistent: bool | str, shape: ProblemShape, automatic: boo
 
 def _check_narrowing(narrowing: float | str, shape: ProblemShape, u: float) -> float:
     if narrowing == "auto":
-        return automatic_narrowing(shape, u)
+        return rules.automatic_narrowing(shape, u)
     narrow = check_real("narrowing", narrowing, low=0.0, low_open=True, high=1.0)
     if narrow < 1.0 and not shape.loss.cornered:
         raise ValueError(
@@ -375,7 +360,7 @@ def _clipping(
     slope = 1.0 if shape.loss.log_link else shape.loss.lipschitz
     clip_norm, radius = options["clip"] * unit * slope, options["learning_clip"] * unit
     farthest = 0.0 if ranges is None else _NARROWEST * unit
-    if clips_groups(shape):
+    if rules.clips_groups(shape):
         return clip_norm, _groups.limit_of(shape, radius, farthest)
     return clip_norm, reach_limit(shape, clip_norm, radius, farthest)
 
@@ -394,7 +379,12 @@ class _Slopes(NamedTuple):
 
 
 def _slopes(
-    terms: _Terms, rule: Rule, clip_norm: float, limit: float, consistent: bool, target_rounds: int
+    terms: _Terms,
+    rule: rules.Rule,
+    clip_norm: float,
+    limit: float,
+    consistent: bool,
+    target_rounds: int,
 ) -> _Slopes:
     """Slopes with a log link, of numbers whose bounds may be far too wide, of groups, or plain."""
     shape, relation, u, release = terms
@@ -410,17 +400,17 @@ def _slopes(
     query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if target_rounds > 0:
         tails = _target_range.tails(shape.loss)
-        begin, share = first_quantile(shape.loss, u), _target_range.share(terms.rows)
+        begin, share = rules.first_quantile(shape.loss, u), _target_range.share(terms.rows)
         learned["target_range"] = _target_range.planned(
             shape, 1.0, target_rounds, share, release, tails, begin
         )
-    if clips_groups(shape):
+    if rules.clips_groups(shape):
         share += _groups.SIZES_SHARE
         learned["groups"] = _groups.planned(release, shape, rule, u)
         query = _groups.gradient_query(shape, limit, relation)
     elif target_rounds > 0:
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
-        for_tails = _target_tails.share(terms.rows) if is_mean(shape.loss) else 0.0
+        for_tails = _target_tails.share(terms.rows) if rules.is_mean(shape.loss) else 0.0
     return _Slopes(share + for_tails, query, learned, for_tails)
 
 
@@ -431,9 +421,9 @@ def _automatic(
     # In the end the intercept is settled by the counts: there they have a part of their own.
     settled = james_stein and terms.shape.loss.multiclass
     automatic = partial(
-        automatic_settings,
+        rules.automatic_settings,
         shape=terms.shape,
-        counts=weight_of_counts(terms.u) if settled else COUNTED,
+        counts=rules.weight_of_counts(terms.u) if settled else rules.COUNTED,
         consistent=consistent,
         narrowing=narrowing,
     )
@@ -449,7 +439,7 @@ def _checked(
     u: float,
 ) -> dict[str, Any]:
     """The options that were chosen, and what "auto" stands for."""
-    values = _groups.automatic_settings(automatic, u) if clips_groups(shape) else automatic(u)
+    values = _groups.automatic_settings(automatic, u) if rules.clips_groups(shape) else automatic(u)
     values |= {name: value for name, value in chosen.items() if value != "auto"}
     found: dict[str, Any] = {
         name: check_real(name, values[name], **limits) for name, limits in _LIMITS.items()
@@ -483,7 +473,7 @@ def _learning(
 ) -> Learning:
     """The accesses that coordinates are learned by."""
     shape, _, u, release = terms
-    counts = weight_of_counts(u)
+    counts = rules.weight_of_counts(u)
     # To begin with no row is longer than √dim, and less radius is less noise.
     unit, turns = math.sqrt(shape.dim), options["rounds"]
     later = ColumnParts(shape, options["learning_clip"] * unit, False, None, counts)
@@ -493,7 +483,7 @@ def _learning(
     queries = [first] + [later] * (turns - 1)
     a_round, correlated = options["learning_share"] / turns, options["correlation_share"]
     moments = tuple(release(a_round, query, _MOMENTS) for query in queries)
-    correlation, again = None, correlation_rounds(u, shape) if ranges is not None else 1
+    correlation, again = None, rules.correlation_rounds(u, shape) if ranges is not None else 1
     if correlated > 0.0:
         gram = Gram(shape, options["correlation_clip"] * unit, limit)
         correlation = release(correlated / again, gram, _CORRELATION)
@@ -550,7 +540,7 @@ def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
     )
     return {
         "excess_loss_by_noise": by_noise,
-        "excess_risk_guess": excess_risk_guess(shape, by_noise),
+        "excess_risk_guess": rules.excess_risk_guess(shape, by_noise),
         "seconds": seconds,
         "megabytes": _seconds.megabytes(shape, _seconds.WHITENING_MATRICES),
     }
