@@ -1,7 +1,7 @@
 """Coordinates in which noise hurts least, learned from noisy sums over the columns.
 
-Rounds of first moments and mean absolute values, with squares where noise is low, settle center and
-scale of every column, each round in the coordinates of the one before.  A mean absolute value
+Rounds of first moments and mean absolute values settle center and scale of every column, each round
+in the coordinates of the one before.  A mean absolute value
 bounds the variance from both sides: from below by that of a normal column, from above by that of a
 column that is 0 except for rare spikes as high as entries get.  Columns that are declared to be
 categories are counts: their mean is their variance, too.  Then correlations are learned, and those
@@ -49,9 +49,8 @@ _SQRT_2 = math.sqrt(2.0)
 _NORMAL = 0.5 * math.pi
 # Where between the bounds of a variance, on the scale of logarithms, it is taken to be.
 _TAIL = 0.75
-# Deviations of the noise: below the first a mean absolute value is not told from zero, and by the
-# others measured squares are believed to be too small.
-_UNSEEN, _BELIEF_IN_SQUARES = 1.5, 2.0
+# Deviations of the noise below which a mean absolute value is not told from zero.
+_UNSEEN = 1.5
 # How high spikes are, over the length of the longest rows that are not cut.
 _SPIKE = 0.6
 # And by so many the mean of the rows' weights differs from the largest, if it does.
@@ -73,10 +72,6 @@ _HEIGHT_KNOWN, _ABOUT_ONE, _COMMON = 0.12, 0.15, 0.5
 # Zeros are as far below a center as it is above 0, and cut by no clipping of the rest: of a column
 # that reaches below by these shares of its center on average, most entries are taken to be 0.
 _ZEROS, _MOST_ZEROS = 0.7, 1.2
-# A table is one of such columns if, of those that are seen, more than a half and one are.
-_MORE_THAN_HALF = 1
-# Squares beyond so many times a normal column's tell one with spikes.
-_SPIKY = 2.0
 # Deviations of the noise: a category is taken to have so many rows less than were counted, and from
 # the second on it was seen for certain.
 _DOUBT, _CERTAIN = 1.0, 4.5
@@ -93,9 +88,9 @@ _FAR_FROM_ZERO, _CONSTANT = 4.0, 0.1
 _SQUARE, _GUESS_DEVIATION, _LEAST_SQUARE = 0.7, 0.2, 0.1
 # The least mean square of a coordinate beside others.
 _LEAST_COORDINATE = 0.01
-# What is at least taken off an eigenvalue's distance from 1, and below what it is not told from 0;
-# in units of the noise's norm.
-_BELIEF, _FLOOR = 0.5, 0.5
+# What is taken off an eigenvalue's distance from 1, and below what it is not told from 0, over the
+# noise's norm.
+_BELIEF = 0.5
 
 
 @dataclass(frozen=True)
@@ -108,9 +103,6 @@ class Learning:
     correlation: Gaussian | None
     correlation_rounds: int  # 1 or 2
     limit: float  # of the transform's reach
-    # Whether coordinates of numbers are brought to one mean square, so that steps are as long as
-    # they were meant to be; not for a descent that takes no noise out of its end.
-    evened: bool
 
 
 @dataclass(frozen=True)
@@ -127,7 +119,6 @@ class Columns:
     # these; of the two kinds above alone.
     frequency: Vector
     frequency_deviation: Vector
-    spiky: NDArray[np.bool_]  # numbers that are mostly at one value
     ranged: NDArray[np.bool_]  # nearly all entries are within a few scales of the center
     # Noisy means of the rows' weights by class, over the largest weight; empty for regression.
     shares: Vector
@@ -166,6 +157,13 @@ class Coordinates:
         found = variance @ np.square(self.transform[:d, : self.free])
         return np.asarray(np.clip(found, _LEAST_COORDINATE, 1.0), dtype=np.float64)
 
+    def probabilities(self) -> Vector:
+        """Shares of the classes to expect, of what the noise shows."""
+        shares, noise, _ = self.class_shares()
+        found = expected_shares(shares, noise)
+        expected: Vector = found / found.sum()
+        return expected
+
     def class_shares(self) -> tuple[Vector, float, float]:
         """Noisy shares of the classes, the noise's deviation, and the mean weight of the rows.
 
@@ -189,13 +187,6 @@ class Coordinates:
             share_deviation=self.columns.share_deviation * math.sqrt(1.0 - trust),
         )
         return replace(self, columns=columns)
-
-    def probabilities(self) -> Vector:
-        """Shares of the classes to expect, of what the noise shows."""
-        shares, noise, _ = self.class_shares()
-        found = expected_shares(shares, noise)
-        found /= found.sum()
-        return found
 
     def weights(self, v: Matrix, noise: Callable[[Vector], Vector]) -> Matrix:
         """``w = W v``, with the effects of categories shrunk as the noise in them asks for.
@@ -253,21 +244,26 @@ def entry_bound(shape: ProblemShape) -> float:
 
 def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordinates:
     """Private coordinates in which the rows are nearly centered and white."""
-    columns = _learn_columns(learning, shape, curator)
-    found = _coordinates(shape, columns)
+    known = _Known(learning, shape, curator)
+    for number, moments in enumerate(learning.moments):
+        known.add(moments, number == 0)
+    known.take_zeros()
+    found = _coordinates(shape, known.columns())
     found = replace(found, transform=bounded(shape, found.transform, learning.limit))
     mechanism = learning.correlation
     if mechanism is None:
         return found
     # Where few ranges are known all rounds are of the first coordinates.
     again = learning.correlation_rounds > 1 and 2 * int(found.columns.ranged.sum()) > found.free
-    told = _SecondMoments(mechanism, learning.correlation_rounds - again, shape, curator)
-    change, columns = _correlation(told, learning.evened, found)
+    rounds = learning.correlation_rounds - again
+    told = _second_moments(mechanism, rounds, shape, curator, found.transform[:, : found.free])
+    change, columns = _correlation(*told, found)
     # Of the columns' transform few entries are not zero.
     transform = bounded(shape, csr_array(found.transform) @ change, learning.limit)
     found = replace(found, transform=transform, columns=columns)
     if again:
-        change = _correlation_left(_SecondMoments(mechanism, 1, shape, curator), found)
+        ask = partial(_second_moments, mechanism, 1, shape, curator)
+        change = _correlation_left(ask, found)
         transform = bounded(shape, found.transform @ change, learning.limit)
         found = replace(found, transform=transform)
     return found
@@ -294,96 +290,125 @@ class Estimate:
         return 1.0 / np.sqrt(self.precision)
 
 
-def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) -> Columns:
-    """What the rounds tell of the columns."""
-    d, n, moments = shape.n_features, shape.n_samples, learning.moments
-    # Everything is in units of this, so that nothing here over- or underflows.
-    unit = shape.data_norm / math.sqrt(shape.dim)
-    height = typical = entry_bound(shape) / unit
-    said = counted = indicators(shape)
-    binary = declared(shape, "binary")
-    # All rounds' estimates count, each by its precision, which is public: later rounds resolve
-    # short columns, and the first, in which no row is clipped, knows the long ones best.
-    query = _parts_of(moments[0])
-    centers, squares, classes = Estimate(d), Estimate(d), Estimate(query.counted)
-    center, scale, spread = np.zeros(d), np.ones(d), spread_of(binary, height)
-    shares = np.zeros(query.counted)
-    ranged, deviations = np.zeros(d, dtype=bool), np.ones(d)
-    numbers, highest = declared(shape, "number"), height
-    if learning.ranges is not None:
-        told = _column_ranges.learn_ranges(learning.ranges, unit * height, curator)
-        if told is not None:
-            ranged, deviations = told.believed, told.deviation / unit
-            center = np.where(ranged, told.center / unit, 0.0)
-    if learning.lengths is not None:
-        usual = usual_length(learning.lengths, curator)
-        scale = np.where(counted | binary, 1.0, usual)
-        if usual < 1.0:
-            highest = min(height, _SPIKE * usual * math.sqrt(shape.dim))
-    for mechanism in moments:
-        query, first = _parts_of(mechanism), mechanism is moments[0]
+class _Known:
+    """What is known of the columns, round by round.
+
+    In units in which rows are at most √dim long, so that nothing here over- or underflows.
+    """
+
+    def __init__(self, learning: Learning, shape: ProblemShape, curator: Curator) -> None:
+        d, self.shape, self.curator = shape.n_features, shape, curator
+        self.unit = shape.data_norm / math.sqrt(shape.dim)
+        self.height = self.typical = self.spike = entry_bound(shape) / self.unit
+        self.binary, self.numbers = declared(shape, "binary"), declared(shape, "number")
+        self.counted = declared(shape, "one-hot")
+        # All rounds' estimates count, each by its precision, which is public: later rounds resolve
+        # short columns, and the first, in which no row is clipped, knows the long ones best.
+        classes = _parts_of(learning.moments[0]).counted
+        self.centers, self.classes = Estimate(d), Estimate(classes)
+        self.center, self.scale, self.shares = np.zeros(d), np.ones(d), np.zeros(classes)
+        self.ranged, self.deviations = np.zeros(d, dtype=bool), np.ones(d)
+        if learning.ranges is not None:
+            told = _column_ranges.learn_ranges(learning.ranges, self.unit * self.height, curator)
+            if told is not None:
+                self.ranged, self.deviations = told.believed, told.deviation / self.unit
+                self.center = np.where(self.ranged, told.center / self.unit, 0.0)
+        if learning.lengths is not None:
+            usual = usual_length(learning.lengths, curator)
+            self.scale = np.where(self.categories, 1.0, usual)
+            if usual < 1.0:
+                self.spike = min(self.height, _SPIKE * usual * math.sqrt(shape.dim))
+
+    @property
+    def categories(self) -> NDArray[np.bool_]:
+        """Columns of categories, of two or more."""
+        return self.counted | self.binary
+
+    def add(self, mechanism: Gaussian, first: bool) -> None:
+        """Take in one more round."""
         # Indicators are not centered, so that they have no negative parts.
-        offset = np.where(counted, 0.0, center)
-        noisy = curator.release(mechanism, unit * offset, unit * scale)
-        above, below, square, length, labels = query.split(noisy / n)
+        offset = np.where(self.counted, 0.0, self.center)
+        above, below, noise = self._released(mechanism, offset)
+        mean = np.where(self.counted, above, above - below)
+        size, apart = above + below, _SQRT_2 * noise
+        known = self.scale * np.where(self.counted, noise, apart)
+        self.center = self.centers.add(offset + self.scale * mean, known)
+        moves = ~self.categories & (np.minimum(above, below) > _MOVES * noise)
+        reach, doubt = self.scale * below, self.scale * _MOVES * noise
+        above_least, above_most = reach - _ZEROS * offset, reach - _MOST_ZEROS * offset
+        self.moves, self.zeros = moves, moves & (above_least > 0.0) & (above_most < 0.0)
+        self.others = moves & ((above_least < -doubt) | (above_most > doubt))  # for sure
+        least = _least_seen(size, apart, self.numbers & first)
+        low, high = _variance_bounds(size, least, mean, apart, self.scale, self.spike)
+        # Where entries are, on average, no farther from the center than their range tells.
+        farthest = self.deviations / math.sqrt(_NORMAL)
+        near = self.ranged & (self.scale * (size - _FARTHER * apart) < farthest)
+        if first:
+            alike = np.where(least < _UNSEEN * apart, self.scale * least, math.inf)
+            doubt = np.where(near, _OFF * self.deviations, alike)
+            self.center = self.centers.add(offset, doubt)
+            narrow = np.minimum(high, np.square(_WIDER * self.deviations))
+            guess, low = np.where(near, narrow, high), np.where(near, np.minimum(low, narrow), low)
+        else:
+            guess = low ** (1.0 - _TAIL) * high**_TAIL
+            guess = np.where(near, np.minimum(guess, low / _SQUARE), guess)  # no room for spikes
+        self._scale(np.sqrt(np.clip(guess, low, high)))
+
+    def _released(self, mechanism: Gaussian, offset: Vector) -> tuple[Vector, Vector, float]:
+        """Mean positive and negative parts, and the noise in them; classes and heights are told."""
+        d, n, query = self.shape.n_features, self.shape.n_samples, _parts_of(mechanism)
+        noisy = self.curator.release(mechanism, self.unit * offset, self.unit * self.scale)
+        above, below, _, length, labels = query.split(noisy / n)
         noise = mechanism.stddev / n
+        self.shares = self.classes.add(labels, noise / query.label_weight)
         if len(length):
             doubts = noise * math.sqrt(2.0 * d), noise / (query.weight * query.weight_of_lengths)
             sums = float(np.sum(above + below)), float(length[0])
-            typical, ones = _height(sums, doubts, height, 1.0 / unit)
-            height = typical if ones else height
-            spread = spread_of(binary, height)
-            counted = ones & ~ranged & (above < _COMMON * height)
-            numbers = np.full(d, not ones)
-        counted = said | counted & (below < _CERTAIN * noise)
-        categories = counted | binary
-        mean = np.where(counted, above, above - below)
-        size, apart = above + below, _SQRT_2 * noise
-        known = scale * np.where(counted, noise, apart)
-        shares = classes.add(labels, noise / query.label_weight)
-        measured = None
-        if query.squares:
-            deviation = scale**2 * noise / query.weight
-            measured = squares.add(scale**2 * (square - mean**2), deviation), squares.deviation()
-        moves = ~categories & (np.minimum(above, below) > _MOVES * noise)
-        zeros = moves & _mostly_zero(scale * below, offset)
-        center = centers.add(offset + scale * mean, known)
-        least = _least_seen(size, apart, numbers & first)
-        low, high = _variance_bounds(size, least, mean, apart, scale, highest)
-        # Where entries are, on average, no farther from the center than their range tells.
-        near = ranged & (scale * (size - _FARTHER * apart) < deviations / math.sqrt(_NORMAL))
-        narrow = None
-        if first:
-            alike = np.where(least < _UNSEEN * apart, scale * least, math.inf)
-            center = centers.add(offset, np.where(near, _OFF * deviations, alike))
-            narrow = np.minimum(high, np.square(_WIDER * deviations))
-        variance, spiky = _variances(low, high, near, narrow, measured)
-        lowest = np.where(counted, 0.0, -height)
-        center = np.where(categories, np.clip(center, lowest, height), center)
-        doubt = centers.deviation() / spread
-        share, rare = _rareness(center, doubt, binary, height, shape.dim)
-        scale = np.where(categories, spread * np.sqrt(rare), np.sqrt(variance))
-    if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
-        taken = ~moves & (np.abs(center) < _CERTAIN * centers.deviation()) | zeros
-        counted = counted | ~categories & taken
-        height, spread = typical, spread_of(binary, typical)
-        doubt = centers.deviation() / spread
-        share, rare = _rareness(center, doubt, binary, height, shape.dim)
-        scale = np.where(counted, height * np.sqrt(rare), scale)
-    return Columns(
-        center=unit * center,
-        scale=unit * scale,
-        deviation=unit * centers.deviation(),
-        counted=counted,
-        binary=binary,
-        height=unit * height,
-        frequency=share,
-        frequency_deviation=doubt,
-        spiky=spiky & ~(counted | binary),
-        ranged=ranged & (scale < _FAR_WIDER * deviations),
-        shares=shares,
-        share_deviation=float(classes.deviation()[0]) if len(shares) else math.inf,
-    )
+            self.typical, ones = _height(sums, doubts, self.height, 1.0 / self.unit)
+            if ones:
+                self.height = self.typical
+            self.counted = ones & ~self.ranged & (above < _COMMON * self.height)
+            self.numbers = np.full(d, not ones)
+        if not self.shape.columns:
+            self.counted = self.counted & (below < _CERTAIN * noise)
+        return above, below, noise
+
+    def take_zeros(self) -> None:
+        """Take columns that are mostly 0 for categories, if more than half of all and one are."""
+        if np.sum(self.zeros) > np.sum(self.moves & ~self.zeros) + 2:
+            unseen = ~self.others & (np.abs(self.center) < _CERTAIN * self.centers.deviation())
+            self.counted = self.counted | ~self.categories & (unseen | self.zeros)
+            self.height = self.typical
+            self._scale(self.scale)
+
+    def _scale(self, of_numbers: Vector) -> None:
+        """Settle the scales, those of categories by their shares."""
+        lowest = np.where(self.counted, 0.0, -self.height)
+        clipped = np.clip(self.center, lowest, self.height)
+        self.center = np.where(self.categories, clipped, self.center)
+        spread = spread_of(self.binary, self.height)
+        self.doubt = self.centers.deviation() / spread
+        self.frequency, rare = _rareness(
+            self.center, self.doubt, self.binary, self.height, self.shape.dim
+        )
+        self.scale = np.where(self.categories, spread * np.sqrt(rare), of_numbers)
+
+    def columns(self) -> Columns:
+        """All of it, in the rows' units."""
+        known = len(self.shares) > 0
+        return Columns(
+            center=self.unit * self.center,
+            scale=self.unit * self.scale,
+            deviation=self.unit * self.centers.deviation(),
+            counted=self.counted,
+            binary=self.binary,
+            height=self.unit * self.height,
+            frequency=self.frequency,
+            frequency_deviation=self.doubt,
+            ranged=self.ranged & (self.scale < _FAR_WIDER * self.deviations),
+            shares=self.shares,
+            share_deviation=float(self.classes.deviation()[0]) if known else math.inf,
+        )
 
 
 def _least_seen(size: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:
@@ -430,36 +455,6 @@ def _variance_bounds(
     return np.minimum(low, high), np.maximum(low, high)
 
 
-def _variances(
-    low: Vector,
-    high: Vector,
-    near: NDArray[np.bool_],
-    narrow: Vector | None,
-    measured: tuple[Vector, Vector] | None,
-) -> tuple[Vector, NDArray[np.bool_]]:
-    """What variances are taken to be between their bounds, and which columns have spikes.
-
-    `near` are columns of a range that is known, which tells the first round how `narrow` they are;
-    squares that were `measured` come with the deviations of their noise.
-    """
-    spiky = np.zeros(len(low), dtype=bool)
-    if narrow is None:
-        guess = low ** (1.0 - _TAIL) * high**_TAIL
-    else:
-        guess = np.where(near, narrow, high)
-        low = np.where(near, np.minimum(low, narrow), low)
-    if measured is not None:
-        variance, doubt = measured
-        # Noise may bring what was measured of a constant column below zero.
-        most = np.maximum(variance, 0.0) + _BELIEF_IN_SQUARES * doubt
-        guess = np.clip(guess, variance, most)
-        spiky = variance - doubt > _SPIKY * low
-    if narrow is None:  # no room for spikes
-        found = low if measured is None else np.maximum(low, measured[0])
-        guess = np.where(near, np.minimum(guess, found / _SQUARE), guess)
-    return np.clip(guess, low, high), spiky
-
-
 def _rareness(
     center: Vector, doubt: Vector, binary: NDArray[np.bool_], height: float, dim: int
 ) -> tuple[Vector, Vector]:
@@ -473,19 +468,9 @@ def _rareness(
     return share, np.maximum(np.maximum(variance, _COUNTED * doubt), 1.0 / (_RAREST**2 * dim))
 
 
-def _mostly_zero(below: Vector, center: Vector) -> NDArray[np.bool_]:
-    """Which columns reach as far below their centers, on average, as if most entries were 0."""
-    return (below > _ZEROS * center) & (below < _MOST_ZEROS * center)
-
-
 def spread_of(binary: NDArray[np.bool_], height: float) -> Vector:
     """How far apart the values of a category's column are, or of one of two values."""
     return np.where(binary, 2.0 * height, height)
-
-
-def indicators(shape: ProblemShape) -> NDArray[np.bool_]:
-    """Which columns are declared to be those of categories."""
-    return declared(shape, "one-hot")
 
 
 def declared(shape: ProblemShape, *kinds: str) -> NDArray[np.bool_]:
@@ -513,7 +498,7 @@ def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
     constant = (np.abs(center) > _FAR_FROM_ZERO * columns.deviation) & (
         scale**2 < _CONSTANT * center**2
     )
-    constant &= ~(indicators(shape) | columns.ranged)  # what is narrow varies all the same
+    constant &= ~(declared(shape, "one-hot") | columns.ranged)  # what is narrow varies all the same
     if not constant.any():
         transform = np.diag(1.0 / np.hypot(scale, center))
         return Coordinates(transform, None, 1.0, columns)
@@ -526,47 +511,35 @@ def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
     return Coordinates(transform, j, float(center[j]), columns)
 
 
-class _SecondMoments:
-    """Releases of the second moments of coordinates, so many each time.
-
-    `noise` is the deviation of an entry.
-    """
-
-    def __init__(
-        self, mechanism: Gaussian, releases: int, shape: ProblemShape, curator: Curator
-    ) -> None:
-        self.shape, self.noise = shape, mechanism.stddev / math.sqrt(releases) / shape.n_samples
-        self._release, self._releases = partial(curator.release, mechanism), releases
-
-    def __call__(self, transform: Matrix) -> Matrix:
-        """Of coordinates that are not constant."""
-        size = transform.shape[1]
-        asked = np.zeros((self.shape.dim, self.shape.dim))
-        asked[:, :size] = transform
-        told = np.mean([self._release(asked) for _ in range(self._releases)], axis=0)
-        moments = symmetric(told / self.shape.n_samples, self.shape.n_features)
-        return np.asarray(moments[:size, :size])
+def _second_moments(
+    mechanism: Gaussian, releases: int, shape: ProblemShape, curator: Curator, transform: Matrix
+) -> tuple[Matrix, float]:
+    """Second moments of coordinates that are not constant, and the deviation of their noise."""
+    size = transform.shape[1]
+    asked = np.zeros((shape.dim, shape.dim))
+    asked[:, :size] = transform
+    told = np.mean([curator.release(mechanism, asked) for _ in range(releases)], axis=0)
+    moments = symmetric(told / shape.n_samples, shape.n_features)[:size, :size]
+    return moments, mechanism.stddev / math.sqrt(releases) / shape.n_samples
 
 
-def _correlation(told: _SecondMoments, evened: bool, found: Coordinates) -> tuple[Matrix, Columns]:
+def _correlation(moments: Matrix, noise: float, found: Coordinates) -> tuple[Matrix, Columns]:
     """Rotation and scaling that takes out the correlations that stand out of the noise.
 
     And what is known of the columns, now that there are their second moments.
     """
-    free, columns = found.free, np.flatnonzero(np.arange(told.shape.n_features) != found.anchor)
-    moments, noise = told(found.transform[:, :free]), told.noise
+    free, d = found.free, len(found.columns.center)
+    columns = np.flatnonzero(np.arange(d) != found.anchor)
     counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * noise)
-    lost = _lost(np.diag(moments), noise, found.columns.spiky[columns])
-    moments, noise = moments / np.sqrt(np.outer(lost, lost)), noise / float(np.mean(lost))
-    numbers = evened & ~found.columns.categories[columns]
+    numbers = ~found.columns.categories[columns]
     unit = _unit_of_numbers(np.diag(moments), _norm(noise, free), numbers)
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
-    change = np.eye(told.shape.dim)
+    change = np.eye(len(found.transform))
     change[:free, :free] = _whitening(moments, noise) / unit[:, None]
     return change, counted_again
 
 
-def _correlation_left(told: _SecondMoments, found: Coordinates) -> Matrix:
+def _correlation_left(ask: Callable[[Matrix], tuple[Matrix, float]], found: Coordinates) -> Matrix:
     """The same for what is left between columns whose range is known: some are nearly equal.
 
     Errors are relative to what was left.  Columns that may have spikes take no part: rows are
@@ -578,8 +551,8 @@ def _correlation_left(told: _SecondMoments, found: Coordinates) -> Matrix:
     held = found.transform[: len(others), :free][others]
     # SciPy before 1.14 has no null space of an empty matrix.
     basis = null_space(held) if len(held) else np.eye(free)
-    within = _whitening(told(found.transform[:, :free] @ basis), told.noise)
-    change = np.eye(told.shape.dim)
+    within = _whitening(*ask(found.transform[:, :free] @ basis))
+    change = np.eye(len(found.transform))
     change[:free, :free] += basis @ (within - np.eye(len(within))) @ basis.T
     return change
 
@@ -597,22 +570,8 @@ def _whitening(moments: Matrix, deviation: float) -> Matrix:
     # White is the guess; only what is further from it than the noise reaches is believed.
     away = eigenvalues - 1.0
     less = np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
-    shrunk = 1.0 + np.sign(away) * np.minimum(less, np.abs(_without_noise(away, deviation)))
-    shrunk = np.maximum(shrunk, min(1.0, _FLOOR * noise))
+    shrunk = np.maximum(1.0 + np.sign(away) * less, min(1.0, _BELIEF * noise))
     return vectors / np.sqrt(shrunk)
-
-
-def _without_noise(eigenvalues: Vector, deviation: float) -> Vector:
-    """Best eigenvalues of a symmetric matrix to which noise of this deviation was added.
-
-    To go with the noisy eigenvectors (Bun, Allez, Bouchaud & Potters 2016); if there is nothing but
-    noise they are all about 0.  Noisy eigenvalues drive each other apart, by what this takes back.
-    """
-    found, variance = np.zeros_like(eigenvalues), deviation**2
-    for j, value in enumerate(eigenvalues):
-        gap = value - eigenvalues
-        found[j] = value - 2.0 * variance * np.sum(gap / (gap**2 + variance))
-    return np.where(found * eigenvalues > 0.0, found, 0.0)
 
 
 def _unit_of_numbers(diagonal: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:
@@ -645,19 +604,10 @@ def _counted_again(
     stretch = np.square(found.transform[columns, np.arange(len(columns))])
     told = known.counted[columns] & (center < _TOLD_BY_SQUARES * height)
     slope = np.where(told, height * (height - 2.0 * center), 1.0)
-    first = known.frequency_deviation[columns] ** -2.0
-    second = np.where(told, (noise / stretch / slope) ** -2.0, 0.0)
+    counts = Estimate(len(columns))
+    counts.add(known.frequency[columns], known.frequency_deviation[columns])
     frequency, deviation = known.frequency.copy(), known.frequency_deviation.copy()
-    frequency[columns] *= first
-    frequency[columns] += second * (squares / stretch - np.square(center)) / slope
-    frequency[columns] /= first + second
-    deviation[columns] = (first + second) ** -0.5
+    doubt = np.where(told, noise / stretch / slope, math.inf)
+    frequency[columns] = counts.add((squares / stretch - np.square(center)) / slope, doubt)
+    deviation[columns] = counts.deviation()
     return replace(known, frequency=frequency, frequency_deviation=deviation)
-
-
-def _lost(diagonal: Vector, noise: float, spiky: NDArray[np.bool_]) -> Vector:
-    """What clipping left of the variances of spiky columns, whose scales were known before."""
-    trust = 0.1 / (0.1 + 2.0 * noise**2)
-    typical = float(np.clip(diagonal.mean(), 0.1, 1.0))
-    left = np.clip(trust * diagonal + (1.0 - trust) * typical, 0.1, 1.0)
-    return np.where(spiky, left, 1.0)

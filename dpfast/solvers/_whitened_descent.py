@@ -16,7 +16,6 @@ they pile up there: steps shrink as the square root, which is between the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -115,6 +114,11 @@ class Settings:
         return 1.0 / (1.0 + _SHORT / self.rows_per_weight)
 
     @property
+    def first_averaged(self) -> int:
+        """The iteration from which on iterates are averaged."""
+        return min(self.iterations - 1, math.floor(self.iterations * (1.0 - self.average)))
+
+    @property
     def paces(self) -> Vector:
         """Length of every step, over that of the first."""
         return np.sqrt(self.corners)
@@ -138,7 +142,7 @@ def descend(
     Returns the weights in the coordinates, the norms of the noisy mean gradients, and by which
     factor steps, and what noise did to the weights, were larger than planned.
     """
-    units, averaged = _Units.of(spread, settings, shape), first_averaged(settings)
+    units, averaged = _Units.of(spread, settings, shape), settings.first_averaged
     # Not where the log link rests on the steps.
     plain = not isinstance(spread, Spread)
     gradients = _Gradients(settings, shape, curator, coordinates.transform, units)
@@ -253,18 +257,17 @@ class _Steps:
         self._stretches = units.ridge == 0.0 and plain and not bends
         # Where the loss itself changes from step to step secants tell nothing of its curvature.
         self._bounded = settings.narrowing == 1.0 and plain
-        self._line, self._bend = _Line(free), _Bend()
+        self._secants = _Secants(free)
 
     def taken(self, z: Matrix, gradient: Matrix, noise: float, k: int) -> Matrix:
         """The end of step k from a point."""
         shape, coordinates, pace = self._shape, self._coordinates, self._paces[k]
-        told = gradient / self._curvature
+        self._secants.add(z, gradient / self._curvature, noise)
         move = pace * self._step * (gradient + self._pull * z)
         if self._bounded:
-            move /= self._bend.most(z, told, noise)
+            move /= self._secants.most
         if self._stretches:
-            self._line.add(z, told)
-            move = self._line.stretched(z, move, noise)
+            move = self._secants.stretched(z, move, noise)
             move[coordinates.free :] /= _intercept_curvature(shape, coordinates, z, noise)
         end: Matrix = z - move
         if self._damping is not None:
@@ -329,7 +332,7 @@ def _without_noise(
     # Where rows are short the loss is flat, and of K even classes it is curved by 1/K.
     curved = np.array([settings.length**2, 1.0]) * 2.0 / (settings.classes or 2)
     numbers = 1.0 - float(np.mean(coordinates.columns.categories))
-    squares = np.square(weight_noise(settings, shape.n_samples, curved) * change)
+    squares = np.square(weight_noise(settings, shape, change, curved))
     deviation = math.sqrt(float(squares @ [numbers, 1.0 - numbers]))
     found = v[:free] / deviation
     if several:
@@ -351,7 +354,7 @@ def drawn_by_rareness(
     energy = np.square(coordinates.columns.scale[:, None] * coordinates.transform[:d, :d])
     bent = np.full(shape.dim, curved)
     bent[:d] *= (np.minimum(1.0, rare) @ energy) / energy.sum(axis=0)
-    deviations = weight_noise(settings, shape.n_samples, bent) * change
+    deviations = weight_noise(settings, shape, change, bent)
     both = np.column_stack([v, np.diag(deviations)[:, :d]])
     drawn = _drawn_to_prior(both, deviations, shape, coordinates)
     return drawn[:, 0], float(np.linalg.norm(drawn[:d, 1:]))
@@ -382,7 +385,7 @@ def _settled_intercept(
         # Persons were counted, and not their rows, of which there may be more for a class.
         apart = _APART * settings.groups.law.spread
         noise = math.hypot(noise, apart * math.sqrt(max(0.0, float(shares[0] * shares[1]))))
-    averaged = settings.iterations - first_averaged(settings)
+    averaged = settings.iterations - settings.first_averaged
     unit = shape.max_weight * weight
     released = Released(
         share=float(shares[1]),
@@ -406,18 +409,14 @@ def start_of(loss: Loss, coordinates: Coordinates) -> Vector:
     """The best constant prediction, if there is a constant and the targets have classes."""
     v = np.zeros(len(coordinates.transform))
     if coordinates.anchor is not None and len(coordinates.columns.shares):
-        v[-1] = _best_constant(loss, coordinates.probabilities())
+        probabilities = coordinates.probabilities()
+
+        def slopes(z: float) -> tuple[float, float]:
+            _, slope, curvature = loss([z, z], [-1.0, 1.0])
+            return float(probabilities @ slope), float(probabilities @ curvature)
+
+        v[-1] = root(slopes)
     return v
-
-
-def _best_constant(loss: Loss, probabilities: Vector) -> float:
-    """The margin at which the mean slope of rows of these classes, -1 and +1, changes its sign."""
-
-    def slopes(z: float) -> tuple[float, float]:
-        _, slope, curvature = loss([z, z], [-1.0, 1.0])
-        return float(probabilities @ slope), float(probabilities @ curvature)
-
-    return root(slopes)
 
 
 def _intercept_curvature(
@@ -436,65 +435,44 @@ def _bend_at(loss: Loss, margin: float) -> float:
     return float(loss([margin], [1.0])[2][0]) / loss.smoothness
 
 
-@dataclass
-class _Bend:
-    """The largest curvature that secants of noisy gradients show, in units of the one planned for.
+class _Secants:
+    """What noisy gradients, in units of the largest curvature, tell of the curvature."""
 
-    Rows that were shortened have no part in the second moments that coordinates were learned by,
-    so along some directions the others may be many times as long as white ones.  Steps that pass
-    the minimum there are long, and noise does not hide what their gradients tell.
-    """
+    def __init__(self, free: int) -> None:
+        self.free = free  # coordinates that are not constant
+        # The largest that they show: rows that were shortened have no part in the second moments
+        # that coordinates were learned by, so along some directions the others may be many times as
+        # long as white ones.  Steps that pass the minimum there are long, and noise does not hide
+        # what their gradients tell.
+        self.most = 1.0
+        # Sums along the weights: change of the point times that of the gradient, and times itself.
+        self._slopes = self._squares = 0.0
+        self._before: tuple[Matrix, Matrix] | None = None  # the last point and its gradient
 
-    found: float = 1.0
-    before: tuple[Matrix, Matrix] | None = None
-
-    def most(self, z: Matrix, gradient: Matrix, noise: float) -> float:
-        """At least 1; with one more gradient, in these units, and the deviation in its entries."""
-        if self.before is not None:
-            step, change = z - self.before[0], gradient - self.before[1]
+    def add(self, z: Matrix, gradient: Matrix, noise: float) -> None:
+        """Take in one more gradient, whose entries have noise of this deviation."""
+        if self._before is not None:
+            step, change = z - self._before[0], gradient - self._before[1]
             length = max(float(np.linalg.norm(step)), 1e-12)
             doubt = _DOUBT * math.sqrt(2.0) * noise / length
-            self.found = max(self.found, float(np.sum(step * change)) / length**2 - doubt)
-        self.before = z.copy(), gradient.copy()
-        return self.found
-
-
-@dataclass
-class _Line:
-    """The curvature along the weights, from secants of noisy gradients."""
-
-    free: int  # coordinates that are not constant
-    # Sums over the secants: change of the point along the weights times that of the gradient, and
-    # times itself.
-    slopes: float = 0.0
-    squares: float = 0.0
-    before: tuple[Matrix, Matrix] | None = None  # the last point and its gradient
-
-    def add(self, z: Matrix, gradient: Matrix) -> None:
-        """Take in one more gradient, in units of the largest curvature."""
-        if self.before is not None:
-            direction, _ = self._direction(self.before[0])
-            along = float(np.sum((z - self.before[0]) * direction))
-            change = float(np.sum((gradient - self.before[1]) * direction))
-            self.slopes = _FORGET * self.slopes + along * change
-            self.squares = _FORGET * self.squares + along**2
-        self.before = z.copy(), gradient.copy()
-
-    def curvature(self, noise: float) -> float:
-        """In units of the largest; between the guess and the secants, by their precision.
-
-        Entries of a mean gradient have noise of this deviation, in units of it.
-        """
-        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / noise**2
-        found = (_GUESS * precision + self.slopes * known) / (precision + self.squares * known)
-        return min(1.0, max(_LEAST_CURVATURE, found))
+            self.most = max(self.most, float(np.sum(step * change)) / length**2 - doubt)
+            direction, _ = self._direction(self._before[0])
+            along = float(np.sum(step * direction))
+            self._slopes = _FORGET * self._slopes + along * float(np.sum(change * direction))
+            self._squares = _FORGET * self._squares + along**2
+        self._before = z.copy(), gradient.copy()
 
     def stretched(self, z: Matrix, move: Matrix, noise: float) -> Matrix:
-        """A step whose part along the weights is as long as the curvature there allows."""
+        """A step whose part along the weights is as long as the curvature there allows.
+
+        That is taken to be between the guess and what the secants tell, by their precision.
+        """
         direction, length = self._direction(z)
         if length <= _SHORTEST:
             return move
-        longer = max(1.0, _SHORT_OF_WHOLE / self.curvature(noise))
+        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / noise**2
+        found = (_GUESS * precision + self._slopes * known) / (precision + self._squares * known)
+        longer = max(1.0, _SHORT_OF_WHOLE / min(1.0, max(_LEAST_CURVATURE, found)))
         return move + (longer - 1.0) * float(np.sum(move * direction)) * direction
 
     def _direction(self, z: Matrix) -> tuple[Matrix, float]:
@@ -594,14 +572,15 @@ def noise_share(v: Matrix, entries: float, more: float) -> float:
     return min(1.0, noise / square) if square > 0.0 else 0.0
 
 
-def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
+def weight_noise(settings: Settings, shape: ProblemShape, change: float, curved: Vector) -> Vector:
     """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
     In units of the usual curvature: 0 is flat ground.  The recursion of `descend` is linear in the
-    noise at a fixed curvature, so each step's noise has a share in the average.
+    noise at a fixed curvature, so each step's noise has a share in the average.  Steps were longer
+    by the factor `change`.
     """
     steps, momentum = settings.iterations, settings.momentum
-    first = first_averaged(settings)
+    first = settings.first_averaged
     ground = settings.ground
     if ground is None:
         clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
@@ -614,8 +593,8 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
         effect = (k >= first) / (steps - first) + (1.0 + momentum) * after - momentum * later
         squares += (paces[k] * effect) ** 2
         after, later = (1.0 - paces[k] * pull) * effect, after
-    noise = settings.gradient.stddev / n_samples / settings.curvature
-    return noise * np.sqrt(squares)
+    noise = settings.gradient.stddev / shape.n_samples / settings.curvature
+    return change * noise * np.sqrt(squares)
 
 
 def averaged_late(settings: Settings, shape: ProblemShape, coordinates: Coordinates) -> Settings:
@@ -631,16 +610,3 @@ def averaged_late(settings: Settings, shape: ProblemShape, coordinates: Coordina
     behind = _BEHIND * (1.0 - settings.momentum) / max(flat, noise)
     share = max(_FEWEST_AVERAGED, 1.0 - behind / settings.iterations)
     return replace(settings, average=min(settings.average, share))
-
-
-def noise_of_weights(
-    settings: Settings, shape: ProblemShape, change: float
-) -> Callable[[Vector], Vector]:
-    """The same for steps that were longer by the factor `change`, as a function of `curved`."""
-    return lambda curved: weight_noise(settings, shape.n_samples, curved) * change
-
-
-def first_averaged(settings: Settings) -> int:
-    """The iteration from which on iterates are averaged."""
-    steps = settings.iterations
-    return min(steps - 1, math.floor(steps * (1.0 - settings.average)))

@@ -18,8 +18,6 @@ from dpfast.solvers._target_range import TargetRange
 
 # Rows behind one weight, times µ, below which full steps would mostly follow the noise.
 _HOPELESS = 2.75
-# From here on squares tell more of a column's variance than noise hides.
-_SQUARES = 15.0
 # The weight of the counts of the classes beside columns' moments, which tell the less of the two
 # the fewer rows there are; and the most of the budget that both may take together.
 COUNTED, _MOST_COUNTED, _FEW = 0.3, 3.0, 6.0
@@ -105,7 +103,7 @@ def automatic_settings(
         "rounds": 3,
         "learning_clip": min(4.0, max(1.0, (u / 20.0) ** 0.4)),
         "correlation_clip": max(1.0, (u / 100.0) ** 0.4),
-        "learning_share": with_counts(min(0.2, 0.05 + 2.5 / u), counts),
+        "learning_share": with_counts(min(0.2, 0.035 + 2.5 / u), counts),
         "correlation_share": correlated,
         "average": _AVERAGE - _LESS_AVERAGE * (1.0 - narrowing) * (shape.loss.width or 0.0),
         "step": min(1.0, (u / _HOPELESS) ** 4),
@@ -139,11 +137,6 @@ def automatic_consistent(shape: ProblemShape, u: float) -> bool:
 def averages_late(shape: ProblemShape, u: float) -> bool:
     """Whether a rare class has later iterates averaged; of few rows noise leaves no choice."""
     return shape.loss.multiclass and not clips_groups(shape) and u >= _MANY
-
-
-def tells_squares(u: float) -> bool:
-    """Whether squares of columns are released beside their parts."""
-    return u >= _SQUARES
 
 
 def correlation_rounds(u: float, shape: ProblemShape) -> int:

@@ -75,6 +75,7 @@ from dpfast.solvers import (
     _target_range,
     _target_tails,
 )
+from dpfast.solvers import _whitened_rules as rules
 from dpfast.solvers._class_counts import counted
 from dpfast.solvers._column_ranges import ColumnRanges
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
@@ -97,24 +98,7 @@ from dpfast.solvers._whitened_descent import (
     descend,
     drawn_by_rareness,
     moderate_effects,
-    noise_of_weights,
-)
-from dpfast.solvers._whitened_rules import (
-    COUNTED,
-    Rule,
-    automatic_consistent,
-    automatic_narrowing,
-    automatic_settings,
-    averages_late,
-    clips_groups,
-    correlation_rounds,
-    excess_risk_guess,
-    first_quantile,
-    is_mean,
-    regime,
-    rows_per_weight,
-    tells_squares,
-    weight_of_counts,
+    weight_noise,
 )
 
 NAME = "dp-whitened-gd"
@@ -226,53 +210,37 @@ def plan(
         that at the first; at most 1.  "auto" is the smaller the more rows there are, if the loss
         has its default width, and 1 otherwise.  The plan's `width` is that at the last step.
     """
+    chosen = {
+        "iterations": iterations, "clip": clip, "rounds": rounds, "learning_clip": learning_clip,
+        "correlation_clip": correlation_clip, "learning_share": learning_share,
+        "correlation_share": correlation_share, "average": average, "step": step,
+        "intercept_step": intercept_step, "momentum": momentum, "shrinkage": shrinkage,
+        "james_stein": james_stein,
+    }  # fmt: skip
     check_shape(
         NAME, shape, refusal(shape.loss), MAX_DIM,
         "solver='objective-perturbation' and 'output-perturbation' take more.",
     )  # fmt: skip
     ridge = check_alpha(alpha, shape)
-    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
+    u = rules.rows_per_weight(shape, budget, neighboring_relation, accountant)
     release = releases(budget_mu(budget, accountant), neighboring_relation)
     terms = _Terms(shape, neighboring_relation, u, release)
-    follows_sizes = consistent == "auto" and shape.loss.multiclass
-    consistent = check_consistent(consistent, shape, automatic_consistent(shape, u))
-    narrowing = _check_narrowing(narrowing, shape, u)
-    chosen = {
-        "iterations": iterations,
-        "clip": clip,
-        "rounds": rounds,
-        "learning_clip": learning_clip,
-        "correlation_clip": correlation_clip,
-        "learning_share": learning_share,
-        "correlation_share": correlation_share,
-        "average": average,
-        "step": step,
-        "intercept_step": intercept_step,
-        "momentum": momentum,
-        "shrinkage": shrinkage,
-        "james_stein": james_stein,
-    }
     free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
-    free += ("consistent",) * follows_sizes
-    rule = Rule(free, _automatic(terms, consistent, narrowing, james_stein is not False))
+    free += ("consistent",) * (consistent == "auto" and shape.loss.multiclass)
+    consistent = check_consistent(consistent, shape, rules.automatic_consistent(shape, u))
+    narrowing = _check_narrowing(narrowing, shape, u)
+    rule = rules.Rule(free, _automatic(terms, consistent, narrowing, james_stein is not False))
     options = _checked(chosen, rule.settings, shape, u)
     target_rounds = _check_target_rounds(target_rounds, shape)
     ranges, for_ranges = _column_ranges_planned(range_rounds, terms)
     lengths, for_lengths = _lengths_planned(terms, ranges is None and range_rounds == "auto")
     clip_norm, limit = _clipping(shape, options, ranges)
-
     slopes = _slopes(terms, rule, clip_norm, limit, consistent, target_rounds)
-    counts_tails = target_rounds > 0 and is_mean(shape.loss) and not clips_groups(shape)
-    for_tails = _target_tails.share(terms.rows) if counts_tails else 0.0
-    for_others = slopes.share + for_ranges + for_lengths + for_tails
-    level, left = None, _left(options, for_others)
+    left, level = _left(options, slopes.share + for_ranges + for_lengths), None
     # A ridge has a part in where the intercept belongs.
     if target_rounds > 0 and not ridge:
         level = _level.planned(shape, terms.rows, left, release)
-    if level is not None:
-        left = _left(options, for_others + level.share)
-
-    target_range = slopes.learned.get("target_range")
+        left -= level.share if level else 0.0
     settings = Settings(
         **options,
         **slopes.learned,
@@ -281,19 +249,19 @@ def plan(
         gradient_share=left,
         curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
         limit=limit,
-        regime=regime(options["step"], target_range),
+        regime=rules.regime(options["step"], slopes.learned.get("target_range")),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
         rows_per_weight=u,
         consistent=consistent,
-        averages_late=average == "auto" and averages_late(shape, u),
+        averages_late=average == "auto" and rules.averages_late(shape, u),
         level=level,
         narrowing=narrowing,
         width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
     )
-    if for_tails > 0.0:
+    if slopes.for_tails > 0.0:
         by_noise = _excess_by_noise(settings, shape)
-        tails = _target_tails.planned(shape, for_tails, release, options["clip"], by_noise)
+        tails = _target_tails.planned(shape, slopes.for_tails, release, options["clip"], by_noise)
         settings = replace(settings, tails=tails)
     return Plan(
         solver=NAME,
@@ -329,7 +297,7 @@ def check_consistent(consistent: bool | str, shape: ProblemShape, automatic: boo
 
 def _check_narrowing(narrowing: float | str, shape: ProblemShape, u: float) -> float:
     if narrowing == "auto":
-        return automatic_narrowing(shape, u)
+        return rules.automatic_narrowing(shape, u)
     narrow = check_real("narrowing", narrowing, low=0.0, low_open=True, high=1.0)
     if narrow < 1.0 and not shape.loss.cornered:
         raise ValueError(
@@ -392,7 +360,7 @@ def _clipping(
     slope = 1.0 if shape.loss.log_link else shape.loss.lipschitz
     clip_norm, radius = options["clip"] * unit * slope, options["learning_clip"] * unit
     farthest = 0.0 if ranges is None else _NARROWEST * unit
-    if clips_groups(shape):
+    if rules.clips_groups(shape):
         return clip_norm, _groups.limit_of(shape, radius, farthest)
     return clip_norm, reach_limit(shape, clip_norm, radius, farthest)
 
@@ -400,16 +368,23 @@ def _clipping(
 class _Slopes(NamedTuple):
     """What it takes to learn the unit that slopes are clipped in, and the gradients in that unit.
 
-    `learned` are the settings that say how.
+    `learned` are the settings that say how.  The share of the budget includes that for the tails of
+    targets whose mean is asked for.
     """
 
     share: float
     query: Query
     learned: dict[str, Any]
+    for_tails: float = 0.0
 
 
 def _slopes(
-    terms: _Terms, rule: Rule, clip_norm: float, limit: float, consistent: bool, target_rounds: int
+    terms: _Terms,
+    rule: rules.Rule,
+    clip_norm: float,
+    limit: float,
+    consistent: bool,
+    target_rounds: int,
 ) -> _Slopes:
     """Slopes with a log link, of numbers whose bounds may be far too wide, of groups, or plain."""
     shape, relation, u, release = terms
@@ -421,21 +396,22 @@ def _slopes(
         share += _log_link.share_of_weights(u * shape.dim, shape)
         share += 0.0 if link.sizes is None else _groups.SIZES_SHARE
         return _Slopes(share, of_spread, {"link": link})
-    share, learned = 0.0, dict[str, Any]()
+    share, for_tails, learned = 0.0, 0.0, dict[str, Any]()
     query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if target_rounds > 0:
         tails = _target_range.tails(shape.loss)
-        begin, share = first_quantile(shape.loss, u), _target_range.share(terms.rows)
+        begin, share = rules.first_quantile(shape.loss, u), _target_range.share(terms.rows)
         learned["target_range"] = _target_range.planned(
             shape, 1.0, target_rounds, share, release, tails, begin
         )
-    if clips_groups(shape):
+    if rules.clips_groups(shape):
         share += _groups.SIZES_SHARE
         learned["groups"] = _groups.planned(release, shape, rule, u)
         query = _groups.gradient_query(shape, limit, relation)
     elif target_rounds > 0:
         query = RelativeGradient(shape, clip_norm, limit, shape.dim)
-    return _Slopes(share, query, learned)
+        for_tails = _target_tails.share(terms.rows) if rules.is_mean(shape.loss) else 0.0
+    return _Slopes(share + for_tails, query, learned, for_tails)
 
 
 def _automatic(
@@ -445,9 +421,9 @@ def _automatic(
     # In the end the intercept is settled by the counts: there they have a part of their own.
     settled = james_stein and terms.shape.loss.multiclass
     automatic = partial(
-        automatic_settings,
+        rules.automatic_settings,
         shape=terms.shape,
-        counts=weight_of_counts(terms.u) if settled else COUNTED,
+        counts=rules.weight_of_counts(terms.u) if settled else rules.COUNTED,
         consistent=consistent,
         narrowing=narrowing,
     )
@@ -463,7 +439,7 @@ def _checked(
     u: float,
 ) -> dict[str, Any]:
     """The options that were chosen, and what "auto" stands for."""
-    values = _groups.automatic_settings(automatic, u) if clips_groups(shape) else automatic(u)
+    values = _groups.automatic_settings(automatic, u) if rules.clips_groups(shape) else automatic(u)
     values |= {name: value for name, value in chosen.items() if value != "auto"}
     found: dict[str, Any] = {
         name: check_real(name, values[name], **limits) for name, limits in _LIMITS.items()
@@ -497,49 +473,42 @@ def _learning(
 ) -> Learning:
     """The accesses that coordinates are learned by."""
     shape, _, u, release = terms
-    counts = weight_of_counts(u)
-    # To begin with no row is longer than √dim, and less radius is less noise; and squares tell
-    # nothing that is worth their noise.
+    counts = rules.weight_of_counts(u)
+    # To begin with no row is longer than √dim, and less radius is less noise.
     unit, turns = math.sqrt(shape.dim), options["rounds"]
-    later = ColumnParts(shape, options["learning_clip"] * unit, tells_squares(u), None, counts)
+    later = ColumnParts(shape, options["learning_clip"] * unit, False, None, counts)
     # Where nothing is declared, lengths tell how high entries are.
     weight = 0.0 if shape.columns else _LENGTHS
     first = ColumnParts(shape, unit, False, None, counts, weight)
     queries = [first] + [later] * (turns - 1)
     a_round, correlated = options["learning_share"] / turns, options["correlation_share"]
     moments = tuple(release(a_round, query, _MOMENTS) for query in queries)
-    correlation, again = None, correlation_rounds(u, shape) if ranges is not None else 1
+    correlation, again = None, rules.correlation_rounds(u, shape) if ranges is not None else 1
     if correlated > 0.0:
         gram = Gram(shape, options["correlation_clip"] * unit, limit)
         correlation = release(correlated / again, gram, _CORRELATION)
-    evened = options["james_stein"]
-    return Learning(ranges, lengths, moments, correlation, again, limit, evened)
+    return Learning(ranges, lengths, moments, correlation, again, limit)
 
 
 def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
     """What a run asks for, in order, and how often."""
-    first: list[tuple[Access[Any], int]] = []
-    learning, link = settings.learning, settings.link
-    if settings.groups is not None:
-        first.append((settings.groups.sizes, 1))
-    if link is not None:
-        first += link.first
-    if settings.target_range is not None:
-        first += settings.target_range.accesses
-    if settings.tails is not None:
-        first.append((settings.tails.histogram, 1))
-    if learning.ranges is not None:
-        first += [(learning.ranges.histogram, learning.ranges.rounds)]
-        first += [(learning.ranges.long_rows, 1)]
-    if learning.lengths is not None:
-        first.append((learning.lengths, 1))
-    first += [(mechanism, 1) for mechanism in learning.moments]
-    if learning.correlation is not None:
-        first.append((learning.correlation, learning.correlation_rounds))
-    last = [] if link is None else [link.last]
-    if settings.level is not None:
-        last.append((settings.level.sums, settings.level.rounds))
-    return (*first, (settings.gradient, settings.iterations), *last)
+    learning, link, level = settings.learning, settings.link, settings.level
+    groups, target_range, tails = settings.groups, settings.target_range, settings.tails
+    ranges = learning.ranges
+    found: list[tuple[Access[Any] | None, int]] = [
+        (groups.sizes if groups else None, 1),
+        *(link.first if link else ()),
+        *(target_range.accesses if target_range else ()),
+        (tails.histogram if tails else None, 1),
+        *(((ranges.histogram, ranges.rounds), (ranges.long_rows, 1)) if ranges else ()),
+        (learning.lengths, 1),
+        *((mechanism, 1) for mechanism in learning.moments),
+        (learning.correlation, learning.correlation_rounds),
+        (settings.gradient, settings.iterations),
+        *((link.last,) if link else ()),
+        *(((level.sums, level.rounds),) if level else ()),
+    ]
+    return tuple((access, times) for access, times in found if access is not None)
 
 
 def _excess_by_noise(settings: Settings, shape: ProblemShape) -> float:
@@ -558,22 +527,20 @@ def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
     """What is to be expected of a run."""
     learning, steps = settings.learning, settings.iterations
     by_noise = _excess_by_noise(settings, shape)
-    correlations = (
-        [learning.correlation] * learning.correlation_rounds if learning.correlation else []
-    )
-    releases = [*learning.moments, *correlations]
+    correlations = [learning.correlation] * learning.correlation_rounds
+    releases = [mechanism for mechanism in (*learning.moments, *correlations) if mechanism]
     last = settings.level.rounds if settings.level else 0
     seconds = (
         _seconds.preparation(shape)
         + _seconds.column_ranges(shape, learning.ranges.rounds if learning.ranges else 0)
-        + _seconds.whitening(shape, settings.rounds, len(correlations))
+        + _seconds.whitening(shape, settings.rounds, len(releases) - settings.rounds)
         + sum(_seconds.release(mechanism.dimension) for mechanism in releases)
         + steps * (_seconds.gradient(shape) + _seconds.release(shape.dim))
         + last * _seconds.gradient(shape)
     )
     return {
         "excess_loss_by_noise": by_noise,
-        "excess_risk_guess": excess_risk_guess(shape, by_noise),
+        "excess_risk_guess": rules.excess_risk_guess(shape, by_noise),
         "seconds": seconds,
         "megabytes": _seconds.megabytes(shape, _seconds.WHITENING_MATRICES),
     }
@@ -618,7 +585,7 @@ def descended(
     settings = averaged_late(settings, shape, coordinates)
     v, norms, change = descend(settings, shape, curator, coordinates, place)
     unit = place.half if place is not None else 1.0
-    w = unit * coordinates.weights(v, noise_of_weights(settings, shape, change))
+    w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))
     w = with_level(w, settings, shape, curator, unit)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
@@ -658,7 +625,7 @@ def _direction(
     if shape.intercept != 0.0:
         constant = coordinates.transform[:, -1]
         v = np.append(v[:-1], 0.0)
-    w = coordinates.weights(v, noise_of_weights(settings, shape, change))
+    w = coordinates.weights(v, partial(weight_noise, settings, shape, change))
     length = float(np.linalg.norm(np.linalg.solve(coordinates.transform, w)))
     return Direction(w, length, of_noise, constant)
 

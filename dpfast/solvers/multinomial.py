@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Set
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, learn
 from dpfast.solvers._shares import releases
-from dpfast.solvers._whitened_descent import Settings, descend, noise_of_weights
+from dpfast.solvers._whitened_descent import Settings, descend, weight_noise
 from dpfast.solvers._whitened_rules import (
     clips_groups,
     regime,
@@ -283,7 +284,7 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     coordinates = learn(settings.learning, shape, curator)
     start = _best_constant(coordinates, settings.classes or 0)
     v, norms, change = descend(settings, shape, curator, coordinates, start=start)
-    w = coordinates.weights(v, noise_of_weights(settings, shape, change))
+    w = coordinates.weights(v, partial(weight_noise, settings, shape, change))
     return Outcome(
         np.ascontiguousarray(w.T),
         {"gradient_norm": norms},

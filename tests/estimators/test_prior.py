@@ -435,7 +435,7 @@ class TestCoefficients:
         np.testing.assert_allclose(model.coef_, 20.0 * WEIGHTS, atol=0.5)
         assert model.intercept_ == pytest.approx(100.0, abs=0.5)
         chained = HuberRegressor(0.3, **public, prior=model).fit(X, z)
-        np.testing.assert_allclose(chained.coef_, 20.0 * WEIGHTS, atol=4.0)
+        np.testing.assert_allclose(chained.coef_, 20.0 * WEIGHTS, atol=6.0)
 
     def test_rows_in_blocks_and_checkpoints(self, tmp_path):
         X, y = table()
