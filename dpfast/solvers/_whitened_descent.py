@@ -37,8 +37,8 @@ from dpfast.solvers._target_tails import Tails
 from dpfast.solvers._whitened_rules import is_mean
 
 # The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
-# slopes that are clipped, at half the largest and less, do not follow the weights.
-_CLIPPED_CURVATURE, _FREE_CURVATURE = 0.15, 0.5
+# slopes that are clipped do not follow the weights.  By the square of the clip, between these.
+_GROUND, _LEAST_GROUND, _MOST_GROUND = 1.65, 0.15, 0.5
 # The guess of the curvature along the weights, its deviation, and the least that is believed, in
 # units of the largest; a step's share of one over the curvature.
 _GUESS, _GUESS_DEVIATION, _LEAST_CURVATURE, _SHORT_OF_WHOLE = 0.8, 0.4, 0.12, 0.9
@@ -57,6 +57,10 @@ _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
 _SHORT = 1.0
 # Rows behind one weight, times µ, from which on where a descent ends tells more than its beginning.
 _LONG = 8.0
+# Deviations by which the first gradient is to be longer than its noise to tell of weights.
+_SURELY = 4.0
+# Of the share of noise in the length of weights of white coordinates, and one more.
+_POWER = 2.25
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -544,20 +548,17 @@ def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
 def kept(v: Vector, first: Vector, squares: Vector, settings: Settings) -> float:
     """Which share of the weights to keep, in units of their noise as the first gradient is.
 
-    Two things tell which part of their square is noise: where the descent ended, and the `first`
-    gradient, since along correlated columns few steps go all the way, and the longer the others
-    get, the less do weights stand out of the noise in them.  What both of them leave to it goes.
-    With many rows the end tells more than the beginning, and there is less doubt of how long noise
-    is.  Short steps end short of the minimum, and so do weights of coordinates whose mean `squares`
-    are small: more of them is kept.  And weights count by these squares, as they do in the loss.
+    What does not stand out of the noise goes: the end of the descent tells best, with little doubt
+    if there are many rows.  Along correlated columns, few steps go all the way, and the first
+    gradient may tell beyond doubt what the noise of the others hides.  Coordinates whose mean
+    `squares` are small end short of the minimum: more of them is kept.  And weights count by these
+    squares, as they do in the loss.
     """
     entries = float(squares.sum()) ** 2 / max(float(squares @ squares), 1e-300)
     even = np.sqrt(squares * entries / squares.sum())
-    weight = min(1.0, _LONG / settings.rows_per_weight)
-    more = weight * math.sqrt(settings.step)
-    end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, more)
-    power = 3.0 - float(squares.mean()) if squares.size else 2.0
-    return 1.0 - float(min(end, begin) ** (power - weight) * begin**weight)
+    more = min(1.0, _LONG / settings.rows_per_weight) * math.sqrt(settings.step)
+    end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, _SURELY)
+    return 1.0 - float(min(end, begin) ** (_POWER - squares.mean()))
 
 
 def kept_of_classes(v: Matrix, first: Matrix) -> float:
@@ -574,7 +575,7 @@ def kept_of_classes(v: Matrix, first: Matrix) -> float:
     """
     entries = v.size - len(v)
     power = max(2.0, 0.5 * math.sqrt(0.5 * max(1, entries)))
-    share = min(noise_share(v, entries, 0.0), noise_share(first, entries, 1.0))
+    share = min(noise_share(v, entries, 0.0), noise_share(first, entries, _SURELY))
     return 1.0 - float(share**power)
 
 
@@ -604,8 +605,7 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
     first = first_averaged(settings)
     ground = settings.ground
     if ground is None:
-        clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
-        ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
+        ground = min(_MOST_GROUND, max(_LEAST_GROUND, _GROUND * settings.clip**2))
     pull = settings.shrinkage + ground * curved
     paces = settings.step * settings.paces
     # From the last step back: what a change of its iterate does to the average.
