@@ -56,11 +56,9 @@ _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
 # Rows behind one weight, times µ, at which rows are half as long as white ones in the coordinates.
 _SHORT = 1.0
 # Rows behind one weight, times µ, from which on where a descent ends tells more than its beginning.
-_LONG = 8.0
+_LONG = 16.0
 # Deviations by which the first gradient is to be longer than its noise to tell of weights.
 _SURELY = 4.0
-# Of the share of noise in the length of weights of white coordinates, and one more.
-_POWER = 2.25
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -333,14 +331,18 @@ def _without_noise(
     # Where rows are short the loss is flat, and of K even classes it is curved by 1/K.
     curved = np.array([settings.length**2, 1.0]) * 2.0 / (settings.classes or 2)
     numbers = 1.0 - float(np.mean(coordinates.columns.categories))
-    squares = np.square(weight_noise(settings, shape.n_samples, curved) * change)
-    deviation = math.sqrt(float(squares @ [numbers, 1.0 - numbers]))
-    found = v[:free] / deviation
+
+    def deviation(ground: float | None = None) -> float:
+        squares = np.square(weight_noise(settings, shape, curved, ground) * change)
+        return math.sqrt(float(squares @ [numbers, 1.0 - numbers]))
+
+    found = v[:free] / deviation()
     if several:
         v[:free] *= kept_of_classes(found, first)
     else:
         v[:free] *= kept(found, first, coordinates.squares(), settings)
-    return v if several else _drawn_to_prior(v, deviation, shape, coordinates)
+    # What clipping hides of the curvature at 0 is seen at large effects, which this is for.
+    return v if several else _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
 
 
 def drawn_by_rareness(
@@ -355,7 +357,7 @@ def drawn_by_rareness(
     energy = np.square(coordinates.columns.scale[:, None] * coordinates.transform[:d, :d])
     bent = np.full(shape.dim, curved)
     bent[:d] *= (np.minimum(1.0, rare) @ energy) / energy.sum(axis=0)
-    deviations = weight_noise(settings, shape.n_samples, bent) * change
+    deviations = weight_noise(settings, shape, bent) * change
     both = np.column_stack([v, np.diag(deviations)[:, :d]])
     drawn = _drawn_to_prior(both, deviations, shape, coordinates)
     return drawn[:, 0], float(np.linalg.norm(drawn[:d, 1:]))
@@ -558,7 +560,7 @@ def kept(v: Vector, first: Vector, squares: Vector, settings: Settings) -> float
     even = np.sqrt(squares * entries / squares.sum())
     more = min(1.0, _LONG / settings.rows_per_weight) * math.sqrt(settings.step)
     end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, _SURELY)
-    return 1.0 - float(min(end, begin) ** (_POWER - squares.mean()))
+    return 1.0 - float(min(end, begin) ** (2.0 - squares.mean()))
 
 
 def kept_of_classes(v: Matrix, first: Matrix) -> float:
@@ -595,17 +597,18 @@ def noise_share(v: Matrix, entries: float, more: float) -> float:
     return min(1.0, noise / square) if square > 0.0 else 0.0
 
 
-def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
+def weight_noise(
+    settings: Settings, shape: ProblemShape, curved: Vector, ground: float | None = None
+) -> Vector:
     """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
-    In units of the usual curvature: 0 is flat ground.  The recursion of `descend` is linear in the
+    In units of the usual curvature, `ground`: 0 is flat.  The recursion of `descend` is linear in the
     noise at a fixed curvature, so each step's noise has a share in the average.
     """
     steps, momentum = settings.iterations, settings.momentum
     first = first_averaged(settings)
-    ground = settings.ground
     if ground is None:
-        ground = min(_MOST_GROUND, max(_LEAST_GROUND, _GROUND * settings.clip**2))
+        ground = _ground(settings, shape.loss) if settings.ground is None else settings.ground
     pull = settings.shrinkage + ground * curved
     paces = settings.step * settings.paces
     # From the last step back: what a change of its iterate does to the average.
@@ -614,8 +617,13 @@ def weight_noise(settings: Settings, n_samples: int, curved: Vector) -> Vector:
         effect = (k >= first) / (steps - first) + (1.0 + momentum) * after - momentum * later
         squares += (paces[k] * effect) ** 2
         after, later = (1.0 - paces[k] * pull) * effect, after
-    noise = settings.gradient.stddev / n_samples / settings.curvature
+    noise = settings.gradient.stddev / shape.n_samples / settings.curvature
     return noise * np.sqrt(squares)
+
+
+def _ground(settings: Settings, loss: Loss) -> float:
+    """The usual curvature where noise piles up, in units of the largest."""
+    return min(_MOST_GROUND, max(_LEAST_GROUND, _GROUND * settings.clip**2))
 
 
 def averaged_late(settings: Settings, shape: ProblemShape, coordinates: Coordinates) -> Settings:
@@ -637,7 +645,7 @@ def noise_of_weights(
     settings: Settings, shape: ProblemShape, change: float
 ) -> Callable[[Vector], Vector]:
     """The same for steps that were longer by the factor `change`, as a function of `curved`."""
-    return lambda curved: weight_noise(settings, shape.n_samples, curved) * change
+    return lambda curved: weight_noise(settings, shape, curved) * change
 
 
 def first_averaged(settings: Settings) -> int:

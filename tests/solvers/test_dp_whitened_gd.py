@@ -542,7 +542,7 @@ def test_weight_noise(options, curved):
             v, last = z - pace * p["step"] / p["curvature"] * gradient, v
             iterates.append(v)
         made.append(np.mean(iterates[first:]))
-    found, flat = _whitened_descent.weight_noise(settled.settings, 5000, np.array([curved, 0.0]))
+    found, flat = _whitened_descent.weight_noise(settled.settings, settled.shape, np.array([curved, 0.0]))
     noise = settled.settings.gradient.stddev / 5000
     assert found == pytest.approx(np.linalg.norm(made) * noise, rel=1e-12)
     assert found <= flat
