@@ -39,6 +39,7 @@ from dpfast.solvers._whitened_rules import is_mean
 # The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
 # slopes that are clipped do not follow the weights.  By the square of the clip, between these.
 _GROUND, _LEAST_GROUND, _MOST_GROUND = 1.65, 0.15, 0.5
+_AT_CORNER = 0.08
 # The guess of the curvature along the weights, its deviation, and the least that is believed, in
 # units of the largest; a step's share of one over the curvature.
 _GUESS, _GUESS_DEVIATION, _LEAST_CURVATURE, _SHORT_OF_WHOLE = 0.8, 0.4, 0.12, 0.9
@@ -340,7 +341,9 @@ def _without_noise(
     if several:
         v[:free] *= kept_of_classes(found, first)
     else:
-        v[:free] *= kept(found, first, coordinates.squares(), settings)
+        # How residuals bend their loss is a guess.
+        power = 2.0 if shape.loss.kind == "classification" else 3.0
+        v[:free] *= kept(found, first, coordinates.squares(), settings, power)
     # What clipping hides of the curvature at 0 is seen at large effects, which this is for.
     return v if several else _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
 
@@ -547,7 +550,9 @@ def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
     return precision
 
 
-def kept(v: Vector, first: Vector, squares: Vector, settings: Settings) -> float:
+def kept(
+    v: Vector, first: Vector, squares: Vector, settings: Settings, power: float = 2.0
+) -> float:
     """Which share of the weights to keep, in units of their noise as the first gradient is.
 
     What does not stand out of the noise goes: the end of the descent tells best, with little doubt
@@ -560,7 +565,7 @@ def kept(v: Vector, first: Vector, squares: Vector, settings: Settings) -> float
     even = np.sqrt(squares * entries / squares.sum())
     more = min(1.0, _LONG / settings.rows_per_weight) * math.sqrt(settings.step)
     end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, _SURELY)
-    return 1.0 - float(min(end, begin) ** (2.0 - squares.mean()))
+    return 1.0 - float(min(end, begin) ** (power - squares.mean()))
 
 
 def kept_of_classes(v: Matrix, first: Matrix) -> float:
@@ -623,7 +628,11 @@ def weight_noise(
 
 def _ground(settings: Settings, loss: Loss) -> float:
     """The usual curvature where noise piles up, in units of the largest."""
-    return min(_MOST_GROUND, max(_LEAST_GROUND, _GROUND * settings.clip**2))
+    if loss.kind == "regression" and not is_mean(loss):
+        return _LEAST_GROUND if loss.quantile is None else _AT_CORNER
+    # Residuals are far shorter than the largest slope.
+    clip = 2.0 * settings.clip if is_mean(loss) else settings.clip
+    return min(_MOST_GROUND, max(_LEAST_GROUND, _GROUND * clip**2))
 
 
 def averaged_late(settings: Settings, shape: ProblemShape, coordinates: Coordinates) -> Settings:
