@@ -37,9 +37,9 @@ from dpfast.solvers._target_tails import Tails
 from dpfast.solvers._whitened_rules import is_mean
 
 # The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
-# slopes that are clipped do not follow the weights.  By the square of the clip, between these.
-_GROUND, _LEAST_GROUND, _MOST_GROUND = 1.65, 0.15, 0.5
-_AT_CORNER = 0.08
+# slopes that are clipped do not follow the weights.  By the square of the clip, between these; and
+# of the pinball loss, whose corner few residuals are at.
+_GROUND, _LEAST_GROUND, _MOST_GROUND, _AT_CORNER = 1.65, 0.15, 0.5, 0.08
 # The guess of the curvature along the weights, its deviation, and the least that is believed, in
 # units of the largest; a step's share of one over the curvature.
 _GUESS, _GUESS_DEVIATION, _LEAST_CURVATURE, _SHORT_OF_WHOLE = 0.8, 0.4, 0.12, 0.9
@@ -56,7 +56,7 @@ _INTERCEPT_NOISE = 4.0
 _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
 # Rows behind one weight, times µ, at which rows are half as long as white ones in the coordinates.
 _SHORT = 1.0
-# Rows behind one weight, times µ, from which on where a descent ends tells more than its beginning.
+# Rows behind one weight, times µ, from which on there is less doubt of where a descent ends.
 _LONG = 16.0
 # Deviations by which the first gradient is to be longer than its noise to tell of weights.
 _SURELY = 4.0
