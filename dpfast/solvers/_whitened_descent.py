@@ -565,7 +565,8 @@ def kept(
     even = np.sqrt(squares * entries / squares.sum())
     more = min(1.0, _LONG / settings.rows_per_weight) * math.sqrt(settings.step)
     end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, _SURELY)
-    return 1.0 - float(min(end, begin) ** (power - squares.mean()))
+    power -= float(squares.mean()) if squares.size else 0.0
+    return 1.0 - float(min(end, begin) ** power)
 
 
 def kept_of_classes(v: Matrix, first: Matrix) -> float:
@@ -607,8 +608,8 @@ def weight_noise(
 ) -> Vector:
     """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
-    In units of the usual curvature, `ground`: 0 is flat.  The recursion of `descend` is linear in the
-    noise at a fixed curvature, so each step's noise has a share in the average.
+    In units of the usual curvature, `ground`: 0 is flat.  The recursion of `descend` is linear in
+    the noise at a fixed curvature, so each step's noise has a share in the average.
     """
     steps, momentum = settings.iterations, settings.momentum
     first = first_averaged(settings)
