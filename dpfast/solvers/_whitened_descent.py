@@ -36,8 +36,9 @@ from dpfast.solvers._target_tails import Tails
 from dpfast.solvers._whitened_rules import is_mean
 
 # The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
-# slopes that are clipped, at half the largest and less, do not follow the weights.
-_CLIPPED_CURVATURE, _FREE_CURVATURE = 0.15, 0.5
+# slopes that are clipped do not follow the weights.  By the square of the clip, between these; and
+# of the pinball loss, whose corner few residuals are at.
+_GROUND, _LEAST_GROUND, _MOST_GROUND, _AT_CORNER = 1.65, 0.15, 0.5, 0.08
 # The guess of the curvature along the weights, its deviation, and the least that is believed, in
 # units of the largest; a step's share of one over the curvature.
 _GUESS, _GUESS_DEVIATION, _LEAST_CURVATURE, _SHORT_OF_WHOLE = 0.8, 0.4, 0.12, 0.9
@@ -54,8 +55,10 @@ _INTERCEPT_NOISE = 4.0
 _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
 # Rows behind one weight, times µ, at which rows are half as long as white ones in the coordinates.
 _SHORT = 1.0
-# Rows behind one weight, times µ, from which on where a descent ends tells more than its beginning.
-_LONG = 8.0
+# Rows behind one weight, times µ, from which on there is less doubt of where a descent ends.
+_LONG = 16.0
+# Deviations by which the first gradient is to be longer than its noise to tell of weights.
+_SURELY = 4.0
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -332,14 +335,20 @@ def _without_noise(
     # Where rows are short the loss is flat, and of K even classes it is curved by 1/K.
     curved = np.array([settings.length**2, 1.0]) * 2.0 / (settings.classes or 2)
     numbers = 1.0 - float(np.mean(coordinates.columns.categories))
-    squares = np.square(weight_noise(settings, shape, change, curved))
-    deviation = math.sqrt(float(squares @ [numbers, 1.0 - numbers]))
-    found = v[:free] / deviation
+
+    def deviation(ground: float | None = None) -> float:
+        squares = np.square(weight_noise(settings, shape, change, curved, ground))
+        return math.sqrt(float(squares @ [numbers, 1.0 - numbers]))
+
+    found = v[:free] / deviation()
     if several:
         v[:free] *= kept_of_classes(found, first)
     else:
-        v[:free] *= kept(found, first, coordinates.squares(), settings)
-    return v if several else _drawn_to_prior(v, deviation, shape, coordinates)
+        # How residuals bend their loss is a guess.
+        power = 2.0 if shape.loss.kind == "classification" else 3.0
+        v[:free] *= kept(found, first, coordinates.squares(), settings, power)
+    # What clipping hides of the curvature at 0 is seen at large effects, which this is for.
+    return v if several else _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
 
 
 def drawn_by_rareness(
@@ -519,23 +528,23 @@ def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
     return precision
 
 
-def kept(v: Vector, first: Vector, squares: Vector, settings: Settings) -> float:
+def kept(
+    v: Vector, first: Vector, squares: Vector, settings: Settings, power: float = 2.0
+) -> float:
     """Which share of the weights to keep, in units of their noise as the first gradient is.
 
-    Two things tell which part of their square is noise: where the descent ended, and the `first`
-    gradient, since along correlated columns few steps go all the way, and the longer the others
-    get, the less do weights stand out of the noise in them.  What both of them leave to it goes.
-    With many rows the end tells more than the beginning, and there is less doubt of how long noise
-    is.  Short steps end short of the minimum, and so do weights of coordinates whose mean `squares`
-    are small: more of them is kept.  And weights count by these squares, as they do in the loss.
+    What does not stand out of the noise goes: the end of the descent tells best, with little doubt
+    if there are many rows.  Along correlated columns, few steps go all the way, and the first
+    gradient may tell beyond doubt what the noise of the others hides.  Coordinates whose mean
+    `squares` are small end short of the minimum: more of them is kept.  And weights count by these
+    squares, as they do in the loss.
     """
     entries = float(squares.sum()) ** 2 / max(float(squares @ squares), 1e-300)
     even = np.sqrt(squares * entries / squares.sum())
-    weight = min(1.0, _LONG / settings.rows_per_weight)
-    more = weight * math.sqrt(settings.step)
-    end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, more)
-    power = 3.0 - float(squares.mean()) if squares.size else 2.0
-    return 1.0 - float(min(end, begin) ** (power - weight) * begin**weight)
+    more = min(1.0, _LONG / settings.rows_per_weight) * math.sqrt(settings.step)
+    end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, _SURELY)
+    power -= float(squares.mean()) if squares.size else 0.0
+    return 1.0 - float(min(end, begin) ** power)
 
 
 def kept_of_classes(v: Matrix, first: Matrix) -> float:
@@ -552,7 +561,7 @@ def kept_of_classes(v: Matrix, first: Matrix) -> float:
     """
     entries = v.size - len(v)
     power = max(2.0, 0.5 * math.sqrt(0.5 * max(1, entries)))
-    share = min(noise_share(v, entries, 0.0), noise_share(first, entries, 1.0))
+    share = min(noise_share(v, entries, 0.0), noise_share(first, entries, _SURELY))
     return 1.0 - float(share**power)
 
 
@@ -572,19 +581,19 @@ def noise_share(v: Matrix, entries: float, more: float) -> float:
     return min(1.0, noise / square) if square > 0.0 else 0.0
 
 
-def weight_noise(settings: Settings, shape: ProblemShape, change: float, curved: Vector) -> Vector:
+def weight_noise(
+    settings: Settings, shape: ProblemShape, change: float, curved: Vector, ground: float | None = None
+) -> Vector:
     """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
-    In units of the usual curvature: 0 is flat ground.  The recursion of `descend` is linear in the
-    noise at a fixed curvature, so each step's noise has a share in the average.  Steps were longer
-    by the factor `change`.
+    In units of the usual curvature, `ground`: 0 is flat.  The recursion of `descend` is linear in
+    the noise at a fixed curvature, so each step's noise has a share in the average.  Steps were
+    longer by the factor `change`.
     """
     steps, momentum = settings.iterations, settings.momentum
     first = settings.first_averaged
-    ground = settings.ground
     if ground is None:
-        clipped = min(1.0, max(0.0, 2.0 - 2.0 * settings.clip))
-        ground = clipped * _CLIPPED_CURVATURE + (1.0 - clipped) * _FREE_CURVATURE
+        ground = _ground(settings, shape.loss) if settings.ground is None else settings.ground
     pull = settings.shrinkage + ground * curved
     paces = settings.step * settings.paces
     # From the last step back: what a change of its iterate does to the average.
@@ -595,6 +604,15 @@ def weight_noise(settings: Settings, shape: ProblemShape, change: float, curved:
         after, later = (1.0 - paces[k] * pull) * effect, after
     noise = settings.gradient.stddev / shape.n_samples / settings.curvature
     return change * noise * np.sqrt(squares)
+
+
+def _ground(settings: Settings, loss: Loss) -> float:
+    """The usual curvature where noise piles up, in units of the largest."""
+    if loss.kind == "regression" and not is_mean(loss):
+        return _LEAST_GROUND if loss.quantile is None else _AT_CORNER
+    # Residuals are far shorter than the largest slope.
+    clip = 2.0 * settings.clip if is_mean(loss) else settings.clip
+    return min(_MOST_GROUND, max(_LEAST_GROUND, _GROUND * clip**2))
 
 
 def averaged_late(settings: Settings, shape: ProblemShape, coordinates: Coordinates) -> Settings:

@@ -389,7 +389,7 @@ class TestCoefficients:
         numbers = loss is HuberRegressor
         public = {"target_bounds": (-10, 10)} if numbers else {"classes": [0, 1]}
         right = []
-        for seed in (0, 100, 200) if numbers else (0,):
+        for seed in (0, 100, 200, 300) if numbers else (0,):
             model = None
             for month in range(6):
                 noise = np.random.default_rng(month).normal(size=len(X))
