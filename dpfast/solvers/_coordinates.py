@@ -72,11 +72,13 @@ _HEIGHT_KNOWN, _ABOUT_ONE, _COMMON = 0.12, 0.15, 0.5
 # Zeros are as far below a center as it is above 0, and cut by no clipping of the rest: of a column
 # that reaches below by these shares of its center on average, most entries are taken to be 0.
 _ZEROS, _MOST_ZEROS = 0.7, 1.2
-# Deviations of the noise: a category is taken to have so many rows less than were counted, and from
-# the second on it was seen for certain.
-_DOUBT, _CERTAIN = 1.0, 4.5
+# Deviations of the noise: a category is taken to have so many rows less than were counted, and was
+# seen in more than the second, times the part of its effect that is kept: with a higher bar, where
+# counts are noisy, effects of nearly all would be bounded by those of a few.  By the third, what
+# noise does not do.
+_DOUBT, _SEEN, _CERTAIN = 1.0, 3.0, 4.5
 # Deviation of a category's effect before any data are seen, in units of the margin, and the most of
-# one that was not seen for certain, as a share of the largest effect that was.
+# one that was not seen, as a share of the largest effect that was.
 CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
 # Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
 _TOLD_BY_SQUARES = 0.3
@@ -203,12 +205,12 @@ class Coordinates:
             return w
         spread = columns.spread[:, None]
         stretch = np.sum(np.square(spread * self.transform[:d, : self.free]), axis=1)
-        seen = columns.frequency > _CERTAIN * columns.frequency_deviation
         least = np.maximum(columns.frequency - _DOUBT * columns.frequency_deviation, 0.0)
         variance = stretch * np.square(noise(np.minimum(1.0, stretch * least)))
         kept = np.where(categories, CATEGORY_EFFECT**2 / (CATEGORY_EFFECT**2 + variance), 1.0)
         found = (kept * w[:d].T).T
-        certain = ~categories | seen
+        certain = kept * columns.frequency > _SEEN * columns.frequency_deviation
+        certain |= ~categories
         if certain.any():
             most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
             found[~certain] = np.clip(found[~certain], -most, most)

@@ -345,7 +345,7 @@ def test_effects_that_are_cut_go_to_the_constant():
         center=np.array([0.3, 0.1]), scale=np.array([0.5, 0.2]), deviation=np.full(2, 0.01),
         counted=np.array([False, True]), binary=np.zeros(2, bool), height=1.0,
         frequency=np.array([0.0, 0.025]),
-        frequency_deviation=np.array([1.0, 0.005]),
+        frequency_deviation=np.array([1.0, 0.001]),
         ranged=np.zeros(2, bool), shares=np.zeros(0),
         share_deviation=math.inf,
     )  # fmt: skip
@@ -360,15 +360,21 @@ def test_effects_that_are_cut_go_to_the_constant():
     plain, cut = found.weights(v, np.zeros_like), found.weights(v, noise)
     np.testing.assert_allclose(plain, found.transform @ v)
     assert cut[0] == plain[0]
-    # Noise of 0.4 · 5 in the second weight; of 0.02 rows at least, whose variance there is 25.
+    # Noise of 0.4 · 5 in the second weight; of 0.024 rows at least, whose variance there is 25.
     assert cut[1] == pytest.approx(plain[1] * 1.4**2 / (1.4**2 + 4.0))
-    assert asked[0][1] == pytest.approx(0.5)
+    assert asked[0][1] == pytest.approx(0.6)
     center = np.array([0.3, 0.1, 2.0])
     assert center @ cut == pytest.approx(center @ plain)
-    # What nobody was seen to have for certain counts less than what somebody has.
-    hardly = replace(columns, frequency=np.array([0.0, 0.01]))
-    cut = replace(found, columns=hardly).weights(100.0 * v, np.zeros_like)
-    assert cut[1] == pytest.approx(-0.7 * abs(cut[0]))
+    # What nobody was seen to have counts less than what somebody has, and the more has to be seen
+    # the less is kept.
+    for rows, noisy, bounded in [
+        (0.0029, np.zeros_like, True),
+        (0.0031, np.zeros_like, False),
+        (0.0062, noise, True),
+    ]:
+        hardly = replace(columns, frequency=np.array([0.0, rows]))
+        cut = replace(found, columns=hardly).weights(100.0 * v, noisy)
+        assert (cut[1] == pytest.approx(-0.7 * abs(cut[0]))) == bounded
 
 
 @pytest.mark.parametrize("columns", [((0, 2), (3, 4)), ((0, 2),), ((0, 2), (2, 5)), ((1, 4),)])
