@@ -65,6 +65,8 @@ _COUNTED, _RAREST = 5.0, 4.0
 # Entries of an undeclared column are seen if those on either side of its center stand out by so
 # many deviations of the noise.
 _MOVES = 3.0
+# By so many deviations of the noise a mean square of the rows' lengths is believed to be too large.
+_BELIEF_IN_LENGTHS = 2.0
 # How far a guess of the entries' height may be wrong, as a share of it.
 _HEIGHT_DEVIATION = 0.5
 # Entries are 0 or 1, but for those of a few numbers, if their height is known better than by the
@@ -310,6 +312,7 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
     shares = np.zeros(query.counted)
     ranged, deviations = np.zeros(d, dtype=bool), np.ones(d)
     numbers, highest = declared(shape, "number"), height
+    least_square, begun = 0.0, center
     if learning.ranges is not None:
         told = _column_ranges.learn_ranges(learning.ranges, unit * height, curator)
         if told is not None:
@@ -328,9 +331,13 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         above, below, square, length, labels = query.split(noisy / n)
         noise = mechanism.stddev / n
         if len(length):
-            doubts = noise * math.sqrt(2.0 * d), noise / (query.weight * query.weight_of_lengths)
-            sums = float(np.sum(above + below)), float(length[0])
+            # All columns have one scale.
+            one, square_of_one = float(scale[0]), float(scale[0]) ** 2
+            doubt = square_of_one * noise / (query.weight * query.weight_of_lengths)
+            doubts = one * noise * math.sqrt(2.0 * d), doubt
+            sums = one * float(np.sum(above + below)), square_of_one * float(length[0])
             typical, ones = _height(sums, doubts, height, 1.0 / unit)
+            least_square, begun = sums[1] - _BELIEF_IN_LENGTHS * doubt, offset
             height = typical if ones else height
             spread = spread_of(binary, height)
             counted = ones & ~ranged & (above < _COMMON * height)
@@ -363,6 +370,8 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         doubt = centers.deviation() / spread
         share, rare = _rareness(center, doubt, binary, height, shape.dim)
         scale = np.where(categories, spread * np.sqrt(rare), np.sqrt(variance))
+        farthest = np.abs(center - begun) + _BELIEF_IN_LENGTHS * centers.deviation()
+        scale = _as_long(scale, least_square - float(farthest @ farthest), ~(categories | ranged))
     if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
         taken = ~moves & (np.abs(center) < _CERTAIN * centers.deviation()) | zeros
         counted = counted | ~categories & taken
@@ -458,6 +467,13 @@ def _variances(
         found = low if measured is None else np.maximum(low, measured[0])
         guess = np.where(near, np.minimum(guess, found / _SQUARE), guess)
     return np.clip(guess, low, high), spiky
+
+
+def _as_long(scale: Vector, least: float, guessed: NDArray[np.bool_]) -> Vector:
+    """Scales of which those that are `guessed` grow until the squares of all add up to the least."""
+    left = least - float(np.sum(scale[~guessed] ** 2))
+    found = float(np.sum(scale[guessed] ** 2))
+    return np.where(guessed, scale * math.sqrt(max(1.0, left / max(found, 1e-300))), scale)
 
 
 def _rareness(
