@@ -369,9 +369,10 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         center = np.where(categories, np.clip(center, lowest, height), center)
         doubt = centers.deviation() / spread
         share, rare = _rareness(center, doubt, binary, height, shape.dim)
+        doubtful = np.where(categories | ranged, 0.0, scale)
         scale = np.where(categories, spread * np.sqrt(rare), np.sqrt(variance))
         farthest = np.abs(center - begun) + _BELIEF_IN_LENGTHS * centers.deviation()
-        scale = _as_long(scale, least_square - float(farthest @ farthest), ~(categories | ranged))
+        scale = _as_long(scale, least_square - float(farthest @ farthest), doubtful)
     if np.sum(zeros) > np.sum(moves & ~zeros) + 2 * _MORE_THAN_HALF:
         taken = ~moves & (np.abs(center) < _CERTAIN * centers.deviation()) | zeros
         counted = counted | ~categories & taken
@@ -469,11 +470,11 @@ def _variances(
     return np.clip(guess, low, high), spiky
 
 
-def _as_long(scale: Vector, least: float, guessed: NDArray[np.bool_]) -> Vector:
-    """Scales of which those that are `guessed` grow until the squares of all add up to the least."""
-    left = least - float(np.sum(scale[~guessed] ** 2))
-    found = float(np.sum(scale[guessed] ** 2))
-    return np.where(guessed, scale * math.sqrt(max(1.0, left / max(found, 1e-300))), scale)
+def _as_long(scale: Vector, least: float, doubtful: Vector) -> Vector:
+    """Scales of which those that are `doubtful` grow until all squares add up to the least."""
+    left = max(0.0, least - float(scale @ scale))
+    found: Vector = np.sqrt(scale**2 + left * doubtful / max(float(doubtful.sum()), 1e-300))
+    return found
 
 
 def _rareness(
