@@ -12,7 +12,8 @@ entries are, over that of all absolute values: if these are about the same, entr
 columns that are rarely 1 and never negative are taken for categories from the first round on.  In
 the end they are as well where most are 0 in most rows, however high entries get; so is one in which
 nothing else was seen: scaled by what it was seen to spread, hardly at all, it would have rows
-thousands of times as long as others.
+thousands of times as long as others.  And the squares of the scales add up to no less than the sum
+of all squares: noise hides most columns that are rarely not 0, of which together it hides nothing.
 
 A constant column of the table's own takes the intercept's place if there is none.  And of every
 category it is kept how many rows it has at least, by its counts and by the correlations' diagonal:
