@@ -333,12 +333,11 @@ def _learn_columns(learning: Learning, shape: ProblemShape, curator: Curator) ->
         noise = mechanism.stddev / n
         if len(length):
             # All columns have one scale.
-            one, square_of_one = float(scale[0]), float(scale[0]) ** 2
-            doubt = square_of_one * noise / (query.weight * query.weight_of_lengths)
-            doubts = one * noise * math.sqrt(2.0 * d), doubt
-            sums = one * float(np.sum(above + below)), square_of_one * float(length[0])
+            one, of_length = float(scale[0]), noise / (query.weight * query.weight_of_lengths)
+            doubts = one * noise * math.sqrt(2.0 * d), one**2 * of_length
+            sums = one * float(np.sum(above + below)), one**2 * float(length[0])
             typical, ones = _height(sums, doubts, height, 1.0 / unit)
-            least_square, begun = sums[1] - _BELIEF_IN_LENGTHS * doubt, offset
+            least_square, begun = sums[1] - _BELIEF_IN_LENGTHS * doubts[1], offset
             height = typical if ones else height
             spread = spread_of(binary, height)
             counted = ones & ~ranged & (above < _COMMON * height)
