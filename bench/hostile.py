@@ -2,10 +2,10 @@
 
 What users bring, and tuned benchmarks leave out.
 
-Categories after Zipf of which some are empty, heavy tails, a constant column of the user's own,
-columns far narrower than their bounds, lone long rows, rare positives, no signal at all, from 50 to
-a million rows, and more columns than rows.  Settings are chosen on the tables with ``half="chosen
-on"`` alone, and judged by the others.
+Categories after Zipf of which some are empty, words, heavy tails, a constant column of the user's
+own, columns far narrower than their bounds, lone long rows, rare positives, no signal at all, from
+50 to a million rows, and more columns than rows.  Settings are chosen on the tables with
+``half="chosen on"`` alone, and judged by the others.
 
 A line a table and ε: the excess of the mean log-loss on the training rows above its minimum, with
 its standard error, and those of the share of positives as a constant, known exactly, and learned
@@ -204,6 +204,23 @@ def numbers(
     return {"X": X, "y": y, "data_norm": norm, "intercept": not constant}
 
 
+def words(
+    rows: int, columns: int, a_row: int, *, signal: float = 1.5, seed: int = 0
+) -> dict[str, Any]:
+    """Counts of words after Zipf, so many in a row, which is brought to length 1."""
+    rng = np.random.default_rng(seed)
+    shares = 1.0 / np.arange(1.0, columns + 1.0)
+    chosen = rng.choice(columns, size=(rows, a_row), p=shares / shares.sum())
+    X = np.zeros((rows, columns))
+    np.add.at(X, (np.arange(rows)[:, None], chosen), 1.0)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return {
+        "X": X,
+        "y": labels(X @ rng.standard_normal(columns), signal, None, rng),
+        "data_norm": 1.0,
+    }
+
+
 def in_unit_range(table: Mapping[str, Any]) -> dict[str, Any]:
     """The same rows with all columns in [0, 1] instead of [-1, 1]."""
     return {**table, "X": 0.5 * (table["X"] + 1.0)}
@@ -303,6 +320,9 @@ FAMILIES: tuple[tuple[str, Half, str, Maker, str], ...] = (
     ("60 rows", _By, _ADD, _of(numbers, 60, 3, positives=0.3, seed=70), ""),
     ("300 rows", _By, _REPLACE, _of(numbers, 300, 10, seed=71), ""),
     ("300 rows, 1,000 columns", _By, _ADD, _of(numbers, 300, 1000, seed=72), ""),
+    ("ZIP codes, undeclared", _By, _REPLACE,
+     _changed(undeclared, _of(one_hot, 20_000, (400,), 3, exponent=1.0, seed=74)), ""),
+    ("words, undeclared", _By, _ADD, _of(words, 10_000, 500, 10, seed=75), ""),
     ("300,000 rows", _By, _REPLACE, _of(numbers, 300_000, 12, kind="skew", seed=73), ""),
 )  # fmt: skip
 

@@ -2,9 +2,9 @@
 
 Near a constant prediction the loss is curved as ``p (1 - p)``, ``p`` the share of the rarer class,
 but the noise in a clipped gradient is the same for all shares.  So rows behind a weight count by
-``4 p (1 - p)``, and where that leaves too few of them the fit is to be a constant, for which most
-of the budget is far better spent on the constant's own slope: with nothing else in them, rows are
-as long as they may be, and noise is √d times smaller.
+``4 p (1 - p)``, times their own weights over the largest.  Where that leaves too few of them the
+fit is to be a constant, for which most of the budget is far better spent on the constant's own
+slope: with nothing else in them, rows are as long as they may be, and noise is √d times smaller.
 """
 
 from __future__ import annotations
@@ -32,9 +32,15 @@ def counted(
     The last gradient is always left.
     """
     settled = settings.james_stein and settings.groups is None
-    if not settled or not tells_shares(shape, coordinates) or _enough(settings, coordinates):
+    if not settled or not tells_shares(shape, coordinates):
         return settings, coordinates
-    mechanism, total = settings.gradient, coordinates.class_shares()[2]
+    _, noise, total = coordinates.class_shares()
+    # Rows count by their own weights, too; the noise is that of a sum of both classes.
+    doubt = 0.0 if total == 1.0 else SURE * math.sqrt(2.0) * noise
+    rows = total * max(0.0, 1.0 - doubt) * settings.rows_per_weight
+    if _enough(rows, coordinates):
+        return settings, coordinates
+    mechanism = settings.gradient
     assert mechanism.query is not None
     # Slopes at 0 tell most of the shares, but of rows' mean weight as much.
     v = np.zeros(shape.dim) if total == 1.0 else start_of(shape.loss, coordinates)
@@ -45,15 +51,15 @@ def counted(
     transform[:, -1] = length * coordinates.transform[:, -1]
     fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
-    while settings.iterations > 1 and not _enough(settings, coordinates):
+    while settings.iterations > 1 and not _enough(rows, coordinates):
         slope = float(curator.release(mechanism, fixed, point)[-1]) / unit
         coordinates = coordinates.with_share(share - slope, mechanism.stddev / unit)
         settings = replace(settings, iterations=settings.iterations - 1)
     return settings, coordinates
 
 
-def _enough(settings: Settings, coordinates: Coordinates) -> bool:
+def _enough(rows: float, coordinates: Coordinates) -> bool:
     """Whether the rarer class has rows enough for sure."""
     shares, noise, _ = coordinates.class_shares()
     rarer = max(0.0, float(shares.min()) - SURE * noise)
-    return 4.0 * rarer * (1.0 - rarer) * settings.rows_per_weight >= _ENOUGH
+    return 4.0 * rarer * (1.0 - rarer) * rows >= _ENOUGH

@@ -12,7 +12,8 @@ entries are, over that of all absolute values: if these are about the same, entr
 columns that are rarely 1 and never negative are taken for categories from the first round on.  In
 the end they are as well where most are 0 in most rows, however high entries get; so is one in which
 nothing else was seen: scaled by what it was seen to spread, hardly at all, it would have rows
-thousands of times as long as others.
+thousands of times as long as others.  And the squares of the scales add up to no less than the sum
+of all squares: noise hides most columns that are rarely not 0, of which together it hides nothing.
 
 A constant column of the table's own takes the intercept's place if there is none.  And of every
 category it is kept how many rows it has at least, by its counts and by the correlations' diagonal:
@@ -64,6 +65,8 @@ _COUNTED, _RAREST = 5.0, 4.0
 # Entries of an undeclared column are seen if those on either side of its center stand out by so
 # many deviations of the noise.
 _MOVES = 3.0
+# By so many deviations of the noise a mean square of the rows' lengths is believed to be too large.
+_BELIEF_IN_LENGTHS = 2.0
 # How far a guess of the entries' height may be wrong, as a share of it.
 _HEIGHT_DEVIATION = 0.5
 # Entries are 0 or 1, but for those of a few numbers, if their height is known better than by the
@@ -309,6 +312,8 @@ class _Known:
         classes = _parts_of(learning.moments[0]).counted
         self.centers, self.classes = Estimate(d), Estimate(classes)
         self.center, self.scale, self.shares = np.zeros(d), np.ones(d), np.zeros(classes)
+        # What the rows' mean square about a place is at least, and that place.
+        self.least_square, self.begun = 0.0, self.center
         self.ranged, self.deviations = np.zeros(d, dtype=bool), np.ones(d)
         if learning.ranges is not None:
             told = _column_ranges.learn_ranges(learning.ranges, self.unit * self.height, curator)
@@ -354,7 +359,10 @@ class _Known:
         else:
             guess = low ** (1.0 - _TAIL) * high**_TAIL
             guess = np.where(near, np.minimum(guess, low / _SQUARE), guess)  # no room for spikes
+        doubtful = np.where(self.categories | self.ranged, 0.0, self.scale)
         self._scale(np.sqrt(np.clip(guess, low, high)))
+        farthest = np.abs(self.center - self.begun) + _BELIEF_IN_LENGTHS * self.centers.deviation()
+        self.scale = _as_long(self.scale, self.least_square - float(farthest @ farthest), doubtful)
 
     def _released(self, mechanism: Gaussian, offset: Vector) -> tuple[Vector, Vector, float]:
         """Mean positive and negative parts, and the noise in them; classes and heights are told."""
@@ -364,9 +372,12 @@ class _Known:
         noise = mechanism.stddev / n
         self.shares = self.classes.add(labels, noise / query.label_weight)
         if len(length):
-            doubts = noise * math.sqrt(2.0 * d), noise / (query.weight * query.weight_of_lengths)
-            sums = float(np.sum(above + below)), float(length[0])
+            # All columns have one scale.
+            one, of_length = float(self.scale[0]), noise / (query.weight * query.weight_of_lengths)
+            doubts = one * noise * math.sqrt(2.0 * d), one**2 * of_length
+            sums = one * float(np.sum(above + below)), one**2 * float(length[0])
             self.typical, ones = _height(sums, doubts, self.height, 1.0 / self.unit)
+            self.least_square, self.begun = sums[1] - _BELIEF_IN_LENGTHS * doubts[1], offset
             if ones:
                 self.height = self.typical
             self.counted = ones & ~self.ranged & (above < _COMMON * self.height)
@@ -455,6 +466,13 @@ def _variance_bounds(
     high = np.maximum(size, least) * scale * height
     low = scale**2 * (_NORMAL * np.maximum(size**2 - mean**2, 0.0) + 0.25 * mean**2 + noise**2)
     return np.minimum(low, high), np.maximum(low, high)
+
+
+def _as_long(scale: Vector, least: float, doubtful: Vector) -> Vector:
+    """Scales of which those that are `doubtful` grow until all squares add up to the least."""
+    left = max(0.0, least - float(scale @ scale))
+    found: Vector = np.sqrt(scale**2 + left * doubtful / max(float(doubtful.sum()), 1e-300))
+    return found
 
 
 def _rareness(

@@ -582,7 +582,11 @@ def noise_share(v: Matrix, entries: float, more: float) -> float:
 
 
 def weight_noise(
-    settings: Settings, shape: ProblemShape, change: float, curved: Vector, ground: float | None = None
+    settings: Settings,
+    shape: ProblemShape,
+    change: float,
+    curved: Vector,
+    ground: float | None = None,
 ) -> Vector:
     """Deviations of the noise in averaged weights, along which the loss is curved so much.
 

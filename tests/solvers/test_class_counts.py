@@ -62,6 +62,26 @@ def test_they_stop_when_the_rarer_class_has_rows_enough():
     assert exactly(table(20), (0.99, 0.01), 0.02, james_stein=False)[0] == 0
 
 
+def test_rows_count_by_their_own_weights():
+    light = {"sample_weight": np.full(ROWS, 0.02), "max_weight": 1.0}
+    assert exactly(table(ROWS // 2, **light), (0.01, 0.01), 1e-4)[0] > 5
+    # And hardly, if noise may have shown what they weigh.
+    some = {"sample_weight": np.full(ROWS, 0.4), "max_weight": 1.0}
+    budget = Budget(0.2, 1e-6)
+    assert exactly(table(ROWS // 2, **some), (0.2, 0.2), 1e-4, budget)[0] == 0
+    assert exactly(table(ROWS // 2, **some), (0.2, 0.2), 0.1, budget)[0] > 5
+
+
+def test_few_rows_of_some_weight_end_near_the_constant():
+    rng = np.random.default_rng(1)
+    weight = np.where(rng.random(ROWS) < 0.02, 1.0, 0.0)
+    problem = table(ROWS // 2, sample_weight=weight, max_weight=1.0)
+    runs = [solve(problem, "auto", Budget(1.0, 1e-6), random_state=s) for s in range(16)]
+    # Gradients along the weights lose .052.
+    lost = np.mean([problem.objective(run.w) for run in runs]) / weight.sum() - math.log(2.0)
+    assert lost < 0.025
+
+
 def test_few_positives_end_near_the_constant():
     problem, options = table(4), {"neighboring_relation": "add_or_remove_one"}
     share = 4 / ROWS

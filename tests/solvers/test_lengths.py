@@ -10,7 +10,7 @@ from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _lengths
-from dpfast.solvers._coordinates import _least_seen, learn
+from dpfast.solvers._coordinates import _as_long, _least_seen, learn
 
 DELTA = 1e-6
 
@@ -101,3 +101,50 @@ def test_rows_a_tenth_of_their_bound_hardly_lose_by_it():
         ]
         excess[width] = np.mean([problem.objective(w) for w in fits]) / problem.shape.n_samples
     assert excess[0.1] < excess[1.0] + 0.05
+
+
+def test_what_squares_leave_over_goes_to_columns_that_noise_hides():
+    scale, doubtful = np.array([2.0, 1.0, 1.0]), np.array([0.0, 1.0, 3.0])
+    found = _as_long(scale, 10.0, doubtful)
+    np.testing.assert_allclose(found**2, [4.0, 2.0, 4.0])
+    # Nothing is left over, or no column is in doubt.
+    np.testing.assert_array_equal(_as_long(scale, 6.0, doubtful), scale)
+    np.testing.assert_array_equal(_as_long(scale, 10.0, np.zeros(3)), scale)
+
+
+def categories(wide=1.0, n=20_000, size=300):
+    """One undeclared category of many values beside three numbers."""
+    rng = np.random.default_rng(5)
+    shares = 1.0 / np.arange(1.0, size + 1.0)
+    chosen = rng.choice(size, n, p=shares / shares.sum())
+    X = np.zeros((n, size + 3))
+    X[np.arange(n), chosen] = 1.0
+    X[:, size:] = np.clip(rng.standard_normal((n, 3)) / 3.0, -1.0, 1.0)
+    margins = rng.standard_normal(size)[chosen] + 3.0 * X[:, size] - 2.0 * X[:, size + 1]
+    y = np.where(rng.logistic(size=n) < margins, 1.0, -1.0)
+    return X, Problem(X, y, "logistic", data_norm=2.0 * wide)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 1.5])
+def test_rows_of_undeclared_categories_are_not_far_longer_than_planned(epsilon):
+    X, problem = categories()
+    learning = settled(problem, epsilon).settings.learning
+    curator = Curator(problem, Ledger(Budget(epsilon, DELTA)), SecureGenerator(0))
+    transform = learn(learning, problem.shape, curator).transform
+    rows = np.column_stack([X, np.ones(len(X))]) @ transform[:, :-1]
+    # Scales between their bounds alone make it 8 to 70.
+    assert 0.4 < np.mean(np.square(rows)) < 1.5
+
+
+def test_zeros_and_ones_are_told_where_rows_are_far_shorter_than_their_bound():
+    rng = np.random.default_rng(0)
+    X = np.hstack([np.eye(10)[rng.integers(0, 10, 20_000)] for _ in range(3)])
+    y = np.where(rng.random(20_000) < 0.5, 1.0, -1.0)
+    problem = Problem(X, y, "logistic", data_norm=3.0 * math.sqrt(3.0))
+    learning = settled(problem, 0.1).settings.learning
+    assert learning.lengths is not None
+    for seed in range(3):
+        curator = Curator(problem, Ledger(Budget(0.1, DELTA)), SecureGenerator(seed))
+        columns = learn(learning, problem.shape, curator).columns
+        assert columns.counted.all()
+        assert columns.height == pytest.approx(1.0)
