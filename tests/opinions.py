@@ -12,6 +12,7 @@ price, from below, of an instance: mechanisms with a known law that do what the 
 import math
 import os
 import warnings
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, reduce, wraps
 from importlib import metadata, util
@@ -41,6 +42,7 @@ from dpfast.privacy.accountants import AdditiveAccountant
 from dpfast.privacy.ledger import merged
 
 MOST_CLAIMS = 6  # of a test that are compared, spread over it; DPFAST_OPINIONS=all compares all
+MOST_OF_A_KIND = 3  # of a session: hundreds of tests fit with the same kinds of releases
 ERROR = 2e-3  # of the interval, relative to epsilon
 
 
@@ -359,6 +361,7 @@ class Claims:
     """The guarantees of all ledgers that are made meanwhile, each compared once in a session."""
 
     _compared: ClassVar[set] = set()
+    _of_a_kind: ClassVar[Counter] = Counter()
 
     def __init__(self):
         self._made, self._kept = [], {}
@@ -385,6 +388,17 @@ class Claims:
 
         return keeping
 
+    def _is_rare(self, events, epsilon, delta):
+        """Whether few claims like this one were compared: by events and size."""
+        size = round(2.0 * math.log10(epsilon)) if 0.0 < epsilon <= LARGEST else None
+        names = frozenset(
+            (type(one), getattr(one, "sampling", ""), one.neighboring_relation, one.count > 1)
+            for one in events
+        )
+        kind = names, size, delta == 0.0
+        self._of_a_kind[kind] += 1
+        return self._of_a_kind[kind] <= MOST_OF_A_KIND
+
     def refuted(self):
         """What is wrong with those that were not compared before, in words."""
         for ledger in self._made:  # whether or not the test has asked them
@@ -393,6 +407,7 @@ class Claims:
         if os.environ.get("DPFAST_OPINIONS") != "all":
             spread = -(-len(new) // MOST_CLAIMS)
             new = dict(list(new.items())[:: max(1, spread)])
+            new = {key: claim for key, claim in new.items() if self._is_rare(*key)}
         self._compared |= new.keys()
         found = (refuted(key[0], claim) for key, claim in new.items())
         return [words for words in found if words is not None]

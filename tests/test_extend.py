@@ -69,8 +69,7 @@ def test_a_query_is_held_to_its_contract():
         problem_of(HUBER),
         dict.fromkeys(RELATIONS, 1.0),
     )
-    for relation in RELATIONS:
-        check(case, relation)
+    check(case, *RELATIONS)
     made.sensitivity = lambda self, relation: 0.5 * stated(self, relation)
     with pytest.raises(AssertionError, match="stated"):
         check(case, "replace_one")

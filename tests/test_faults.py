@@ -38,7 +38,7 @@ STEP = ZCDPEvent(rho=0.25, neighboring_relation="replace_one", where="step")
 
 
 def steps(action, code, at=None, then=None):
-    """Run `action`; do `then` at step number `at`; return the number of steps.
+    """Run `action`; do `then` at step number `at`, or at each; return the number of steps.
 
     A step is the beginning of a Python function or the end of a call of a C function, in files
     whose names end in one of `code`: the places where the interpreter looks for signals. None
@@ -50,7 +50,9 @@ def steps(action, code, at=None, then=None):
         nonlocal count, done
         if event in ("call", "c_return") and frame.f_code.co_filename.endswith(code):
             count += 1
-            if count - 1 == at:
+            if at is None and then:
+                then()
+            elif count - 1 == at:
                 done = True
                 sys.setprofile(None)
                 then()
@@ -136,9 +138,25 @@ def test_a_process_that_dies_at_any_step_of_a_write(tmp_path, existing):
             act(path)
         return path
 
-    total = steps(lambda: act(prepared("whole")), "dpfast/_files.py")
-    assert total > 10
-    for at in range(0, total, 2):
+    # What lies on the disk at a step is what a process that died there leaves behind.
+    left = {}
+
+    def look():
+        found = {one.name: one.read_bytes() for one in whole.parent.iterdir()}
+        left.setdefault(tuple(sorted(found.items())), len(left))
+
+    whole = prepared("whole")
+    assert steps(lambda: act(whole), "dpfast/_files.py", then=look) > 10
+    assert len(left) > 3
+    for files, number in left.items():
+        path = tmp_path / f"left {number}" / "budget.json"
+        path.parent.mkdir()
+        for name, content in files:
+            (path.parent / name).write_bytes(content)
+        assert_usable(BudgetAccountant(BUDGET, path), path, at_least=int(existing))
+    # And locks go with the process.
+    total = steps(lambda: act(prepared("counted")), "dpfast/_files.py")
+    for at in range(0, total, total // 4):
         path = prepared(at)
         child = os.fork()
         if child == 0:  # pragma: no cover

@@ -864,7 +864,7 @@ CASES: tuple[WorstCase, ...] = (
     ),
     WorstCase(
         "dp-whitened-gd", "persons in blocks", ("logistic",),
-        _persons([True] * 9, [False] * 4, block_rows=16), whole_fits, most=10_000,
+        _persons([True] * 9, [False] * 4, block_rows=40), whole_fits, most=10_000,
     ),
     WorstCase(
         "dp-whitened-gd", "counts of persons", ("poisson",), _counts_of_persons, whole_fits,

@@ -4,6 +4,7 @@ What :mod:`opinions` compares here from both sides, `second_opinion` of conftest
 against every claim that any test asks a ledger for.
 """
 
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 
@@ -177,19 +178,39 @@ def test_lower_bounds_admit_the_claim_and_find_a_smaller_one(name):
     assert opinions.refuted(events, replace(claim, epsilon=share * claim.epsilon)) is not None
 
 
-def test_of_the_claims_of_a_test_a_few_are_compared(monkeypatch):
-    """Each takes up to a second, and some tests make a thousand fits."""
-    compared, claims = [], opinions.Claims()
-    monkeypatch.setattr(opinions, "refuted", lambda events, claim: compared.append(claim))
+@pytest.fixture
+def compared(monkeypatch):
+    """The claims that are compared, of a session that begins here."""
+    claims = []
+    monkeypatch.setattr(opinions, "refuted", lambda events, claim: claims.append(claim))
     monkeypatch.setattr(opinions.Claims, "_compared", set())
+    monkeypatch.setattr(opinions.Claims, "_of_a_kind", Counter())
     monkeypatch.delenv("DPFAST_OPINIONS", raising=False)
-    kept = claims.kept_of(Ledger.guarantee)
+    return claims
+
+
+def claim_of(claims, scale, count):
+    ledger = Ledger(Budget(50.0, 1e-5))
+    ledger.spend(
+        LaplaceEvent(sensitivity=1.0, scale=scale, dimension=1, count=count,
+                     neighboring_relation="replace_one", where="here")
+    )  # fmt: skip
+    claims.kept_of(Ledger.guarantee)(ledger)
+
+
+def test_of_the_claims_of_a_test_a_few_are_compared(compared):
+    """Each takes up to a second, and some tests make a thousand fits."""
+    claims = opinions.Claims()
     for count in range(1, 21):
-        ledger = Ledger(Budget(50.0, 1e-5))
-        ledger.spend(
-            LaplaceEvent(sensitivity=1.0, scale=2.0, dimension=1, count=count,
-                         neighboring_relation="replace_one", where="here")
-        )  # fmt: skip
-        kept(ledger)
+        claim_of(claims, 2.0, count)
     assert claims.refuted() == []
     assert 1 < len(compared) <= 6
+
+
+def test_of_many_tests_with_the_same_kind_of_claims_a_few_are_compared(compared):
+    for number in range(20):
+        claims = opinions.Claims()
+        claim_of(claims, 2.0 + 1e-3 * number, 7)
+        claim_of(claims, 0.2 + 1e-3 * number, 7)
+        assert claims.refuted() == []
+    assert len(compared) == 6

@@ -65,11 +65,11 @@ def settled(solver, budget, relation):
 
 @pytest.fixture(scope="module")
 def runs(settled, solver, budget, relation, shared_classification):
-    """Fits with the seeds 7, 7, 8, and two without."""
+    """Two fits with the same seed, and two without."""
     problem = problem_for(solver, *shared_classification)
     return [
         solve(problem, solver, budget, neighboring_relation=relation, random_state=seed)
-        for seed in (7, 7, 8, None, None)
+        for seed in (7, 7, None, None)
     ]
 
 
@@ -104,7 +104,7 @@ class TestEverySolver:
 
     def test_same_seed_same_result(self, runs):
         np.testing.assert_array_equal(runs[0].w, runs[1].w)
-        assert len({run.w.tobytes() for run in runs}) == 4
+        assert len({run.w.tobytes() for run in runs}) == 3
         assert runs[0].privacy.reproducible
 
     def test_every_weight_is_noisy(self, runs):
@@ -155,7 +155,7 @@ def test_an_account_has_paid_for_all_of_it_before_the_first_look(
 def test_noise_falls_with_epsilon(solver, delta):
     served(solver, Budget(1.0, delta))
     expects = SOLVERS[solver].expects
-    grid = np.geomspace(0.01, 100, 25)
+    grid = np.geomspace(0.01, 100, 9)
     risks = [plan(SHAPES[solver], solver, Budget(e, delta)).expected[expects] for e in grid]
     assert np.all(np.diff(risks) < 0)
 
