@@ -590,8 +590,22 @@ def _whitening(moments: Matrix, deviation: float) -> Matrix:
     # White is the guess; only what is further from it than the noise reaches is believed.
     away = eigenvalues - 1.0
     less = np.maximum(np.abs(away) - _BELIEF * noise, 0.0)
-    shrunk = np.maximum(1.0 + np.sign(away) * less, min(1.0, _BELIEF * noise))
+    shrunk = 1.0 + np.sign(away) * np.minimum(less, np.abs(_without_noise(away, deviation)))
+    shrunk = np.maximum(shrunk, min(1.0, _BELIEF * noise))
     return vectors / np.sqrt(shrunk)
+
+
+def _without_noise(eigenvalues: Vector, deviation: float) -> Vector:
+    """Best eigenvalues of a symmetric matrix to which noise of this deviation was added.
+
+    To go with the noisy eigenvectors (Bun, Allez, Bouchaud & Potters 2016); if there is nothing but
+    noise they are all about 0.  Noisy eigenvalues drive each other apart, by what this takes back.
+    """
+    found, variance = np.zeros_like(eigenvalues), deviation**2
+    for j, value in enumerate(eigenvalues):
+        gap = value - eigenvalues
+        found[j] = value - 2.0 * variance * np.sum(gap / (gap**2 + variance))
+    return np.where(found * eigenvalues > 0.0, found, 0.0)
 
 
 def _unit_of_numbers(diagonal: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vector:

@@ -33,6 +33,8 @@ _PRIOR = [
 ]
 # Margins among which roots are, how near one is near enough, and the most steps, Newton's first.
 _ENDS, _NEAR, _STEPS, _NEWTON = (-40.0, 40.0), 1e-12, 100, 30
+# Rows may be shorter than believed: slopes were cut where it says, or at a multiple of that.
+_CUTS = (1.0, 2.0, 4.0)
 # By how much a share of such margins may be wrong if they are not normal: a part that grows with
 # their deviation, more so in the tails.
 _SKEWED, _IN_TAILS = 0.1, 0.5
@@ -77,8 +79,7 @@ def expected_intercept(
         probabilities = _probability(intercepts[:, None] + length * nodes)
         shares = probabilities @ weights
         belief = -0.5 * np.square(released.share - shares) / variance
-        off = (released.slope - predicted_slopes(probabilities)) / released.slope_noise
-        belief -= 0.5 * np.square(off)
+        belief += _log_of_slopes(released, predicted_slopes(probabilities))
         belief += _log_prior(shares * (1.0 - shares))
         belief = np.exp(belief - belief.max())
         belief /= belief.sum()
@@ -99,16 +100,25 @@ def _doubt(share: float, length: float) -> float:
     return length * (_SKEWED + _IN_TAILS * length * (1.0 - 2.0 * share) ** 2)
 
 
-def _predicted_slopes(released: Released) -> Callable[[Matrix], Vector]:
-    """The function of rows' probabilities that has the slope to see."""
+def _predicted_slopes(released: Released) -> Callable[[Matrix], Matrix]:
+    """The function of rows' probabilities that has the slopes to see, a column a cut."""
     nodes, weights = _normal_nodes()
-    predicted, cut = _probability(released.intercept + released.length * nodes), released.cut
-    positive, negative = np.minimum(1.0 - predicted, cut), np.minimum(predicted, cut)
+    predicted = _probability(released.intercept + released.length * nodes)
+    cuts = released.cut * np.array(_CUTS)[:, None]
+    positive, negative = np.minimum(1.0 - predicted, cuts), np.minimum(predicted, cuts)
     if released.consistent:
-        alike = np.minimum(1.0, cut / np.maximum(predicted, 1.0 - predicted))
+        alike = np.minimum(1.0, cuts / np.maximum(predicted, 1.0 - predicted))
         positive, negative = alike * (1.0 - predicted), alike * predicted
-    of_negative, both = float(negative @ weights), (negative + positive) * weights
+    of_negative, both = negative @ weights, ((negative + positive) * weights).T
     return lambda probabilities: of_negative - probabilities @ both
+
+
+def _log_of_slopes(released: Released, slopes: Matrix) -> Vector:
+    """Logarithm of how likely the slope that was released is, whichever the cut was."""
+    by_cut = -0.5 * np.square((released.slope - slopes) / released.slope_noise)
+    best = by_cut.max(axis=1)
+    found: Vector = best + np.log(np.exp(by_cut - best[:, None]).sum(axis=1))
+    return found
 
 
 def _of_mean_probability(
