@@ -55,10 +55,9 @@ _INTERCEPT_NOISE = 4.0
 _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
 # Rows behind one weight, times µ, at which rows are half as long as white ones in the coordinates.
 _SHORT = 1.0
-# Rows behind one weight, times µ, from which on there is less doubt of where a descent ends.
-_LONG = 16.0
-# Deviations by which the first gradient is to be longer than its noise to tell of weights.
-_SURELY = 4.0
+# Deviations of its noise by which the end of a descent is doubted, less so from so many rows behind
+# one weight, times µ, on; and by which the first gradient is to stand out to tell of weights.
+_DOUBTED, _LONG, _SURELY = 0.6, 16.0, 2.0
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -541,7 +540,7 @@ def kept(
     """
     entries = float(squares.sum()) ** 2 / max(float(squares @ squares), 1e-300)
     even = np.sqrt(squares * entries / squares.sum())
-    more = min(1.0, _LONG / settings.rows_per_weight) * math.sqrt(settings.step)
+    more = _DOUBTED * min(1.0, _LONG / settings.rows_per_weight) * math.sqrt(settings.step)
     end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, _SURELY)
     power -= float(squares.mean()) if squares.size else 0.0
     return 1.0 - float(min(end, begin) ** power)

@@ -17,7 +17,7 @@ from dpfast.mechanisms import Gaussian
 from dpfast.queries import ClassGradient
 from dpfast.queries.coordinates import CLASS_CURVATURE, CLASS_SLOPE, multinomial_gradient
 from dpfast.random import SecureGenerator
-from dpfast.solvers import dp_whitened_gd
+from dpfast.solvers import _whitened_rules, dp_whitened_gd
 from dpfast.solvers.multinomial import expected_class_shares, plan_multinomial, run_multinomial
 
 
@@ -375,7 +375,7 @@ def test_what_auto_stands_for():
     for n, momentum in ((500, 0.0), (1_000_000, 0.78)):
         shape = ProblemShape(n, 10, 1.0)
         two = dp_whitened_gd.plan(shape, Budget(1.0, 1e-6), consistent=False).parameters
-        rows = dp_whitened_gd.rows_per_weight(shape, Budget(1.0, 1e-6), "replace_one", "auto")
+        rows = _whitened_rules.rows_per_weight(shape, Budget(1.0, 1e-6), "replace_one", "auto")
         several = plan_multinomial(shape, 4, Budget(1.0, 1e-6)).parameters
         assert [several[k] for k in ("step", "intercept_step", "shrinkage")] == [1.0, 1.0, 0.0]
         assert several["momentum"] == two["momentum"] == pytest.approx(momentum)
