@@ -236,11 +236,12 @@ def plan(
     lengths, for_lengths = _lengths_planned(terms, ranges is None and range_rounds == "auto")
     clip_norm, limit = _clipping(shape, options, ranges)
     slopes = _slopes(terms, rule, clip_norm, limit, consistent, target_rounds)
-    left, level = _left(options, slopes.share + for_ranges + for_lengths), None
+    for_others = slopes.share + for_ranges + for_lengths
+    left, level = _left(options, for_others), None
     # A ridge has a part in where the intercept belongs.
     if target_rounds > 0 and not ridge:
         level = _level.planned(shape, terms.rows, left, release)
-        left -= level.share if level else 0.0
+        left = _left(options, for_others + (level.share if level else 0.0))
     settings = Settings(
         **options,
         **slopes.learned,
