@@ -37,8 +37,8 @@ BUDGET = Budget(rho=1.0)
 STEP = ZCDPEvent(rho=0.25, neighboring_relation="replace_one", where="step")
 
 
-def steps(action, code, at=None, then=None):
-    """Run `action`; do `then` at step number `at`, or at each; return the number of steps.
+def steps(action, code, at=None, then=None, each=None):
+    """Run `action`; do `then` at step number `at`, `each` at all; return the number of steps.
 
     A step is the beginning of a Python function or the end of a call of a C function, in files
     whose names end in one of `code`: the places where the interpreter looks for signals. None
@@ -50,9 +50,9 @@ def steps(action, code, at=None, then=None):
         nonlocal count, done
         if event in ("call", "c_return") and frame.f_code.co_filename.endswith(code):
             count += 1
-            if at is None and then:
-                then()
-            elif count - 1 == at:
+            if each:
+                each()
+            if count - 1 == at:
                 done = True
                 sys.setprofile(None)
                 then()
@@ -146,7 +146,7 @@ def test_a_process_that_dies_at_any_step_of_a_write(tmp_path, existing):
         left.setdefault(tuple(sorted(found.items())), len(left))
 
     whole = prepared("whole")
-    assert steps(lambda: act(whole), "dpfast/_files.py", then=look) > 10
+    assert steps(lambda: act(whole), "dpfast/_files.py", each=look) > 10
     assert len(left) > 3
     for files, number in left.items():
         path = tmp_path / f"left {number}" / "budget.json"

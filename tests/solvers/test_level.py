@@ -136,9 +136,9 @@ def test_skewed_targets_have_their_mean(weighted):
         .fit(X, y, **rows)
         .predict(X)
         .mean()
-        for seed in range(4)
+        for seed in range(12)
     ]
-    assert np.mean(means) > 0.6 * y.mean()  # it is .7
+    assert np.mean(means) > 0.5 * y.mean()  # it is .66; without the sum .48, of these seeds .39
 
 
 @pytest.mark.parametrize("most", [None, 3])
