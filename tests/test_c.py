@@ -14,9 +14,6 @@ COMPILERS = [c for c in ("gcc", "clang") if shutil.which(c)]
 # Unoptimized and without debugging symbols: compiling is most of this test's time, and a report
 # names file and line (undefined behavior) or function (addresses) all the same.
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O0"]
-# A third of that: the address sanitizer finds null pointers, too, and what passes the end of the
-# address space has passed that of an array.
-QUICKER = ["-fno-sanitize=null,pointer-overflow"]
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wno-psabi"]
 
 pytestmark = pytest.mark.skipif(
@@ -53,20 +50,18 @@ def links(compiler, folder, flags):
 # One test for all programs: the library is compiled once, whichever process runs the test.
 
 
-def check_under_sanitizers(compiler, folder, flags):
-    if not links(compiler, folder, flags):
+@pytest.mark.parametrize(
+    "compiler",
+    [
+        # Compiling takes a minute of processor time: the other compiler has its turn by hand.
+        pytest.param(name, marks=[pytest.mark.slow] if number else [])
+        for number, name in enumerate(COMPILERS)
+    ],
+)
+def test_c_programs_under_sanitizers(compiler, tmp_path):
+    if not links(compiler, tmp_path, SANITIZE):
         pytest.skip(f"{compiler} has no sanitizer runtime")
-    run_programs(compiler, [*STRICT, *flags], folder)
-
-
-def test_c_programs_under_sanitizers(tmp_path):
-    check_under_sanitizers(COMPILERS[0], tmp_path, [*SANITIZE, *QUICKER])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_c_programs_under_all_sanitizers(compiler, tmp_path):
-    check_under_sanitizers(compiler, tmp_path, SANITIZE)
+    run_programs(compiler, [*STRICT, *SANITIZE], tmp_path)
 
 
 # What MSVC lacks.  The headers of the system may use it, and are therefore read before.

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import (
@@ -82,7 +81,7 @@ _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLinearModel(Versioned, BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(Versioned):
     """A linear model whose weights a private solver finds.
 
     `sample_weight` is no named argument of `fit`: to scikit-learn's checks that name promises that

@@ -1,11 +1,11 @@
 """Coordinates in which noise hurts least, learned from noisy sums over the columns.
 
 Rounds of first moments and mean absolute values settle center and scale of every column, each round
-in the coordinates of the one before.  A mean absolute value
-bounds the variance from both sides: from below by that of a normal column, from above by that of a
-column that is 0 except for rare spikes as high as entries get.  Columns that are declared to be
-categories are counts: their mean is their variance, too.  Then correlations are learned, and those
-that stand out of the noise are taken out.
+in the coordinates of the one before.  A mean absolute value bounds the variance from both sides:
+from below by that of a normal column, from above by that of a column that is 0 except for rare
+spikes as high as entries get.  Columns that are declared to be categories are counts: their mean is
+their variance, too.  Then correlations are learned, and those that stand out of the noise are taken
+out.
 
 A table of indicators may come without declarations.  Then the sum of all squares tells how high
 entries are, over that of all absolute values: if these are about the same, entries are 0 or 1, and

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
+from sklearn.base import TransformerMixin, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -100,7 +100,7 @@ def _has(method: str) -> Callable[[Any], bool]:
     return check
 
 
-class TableModel(Versioned, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
     """A private linear model of a table, from public knowledge about its columns.
 
     The model scales numbers by their declared ranges, and encodes categories, dates and truth

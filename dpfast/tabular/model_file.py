@@ -234,7 +234,7 @@ def _written_accuracy(accuracy: Accuracy | None) -> dict[str, Any]:
 
 
 _WRITTEN = (
-    f"""expected what 'dpfast fit' or TableModel.save writes: JSON with "format": "{FORMAT}"."""
+    f'expected what \'dpfast fit\' or TableModel.save writes: JSON with "format": "{FORMAT}".'
 )
 
 

@@ -32,9 +32,9 @@ SHORT = {
     "dp-nag-gradients-huber-add_or_remove_one-pure": (5000, 0.4),
     "dp-sgd-full batches-sigmoid-replace_one-approximate": (5000, 0.3),
     "multinomial-gradient-logistic-replace_one-approximate": (4000, 0.3),
-    "dp-whitened-gd-persons-logistic-replace_one-approximate": (800, 0.25),
+    "dp-whitened-gd-persons-logistic-replace_one-approximate": (2000, 0.3),
     "dp-gd-parts of persons-squared-replace_one-pure": (3000, 0.6),
-    "dp-whitened-gd-persons in blocks-logistic-replace_one-approximate": (600, 0.2),
+    "dp-whitened-gd-persons in blocks-logistic-replace_one-approximate": (1000, 0.2),
     "dp-whitened-gd-gradient-pinball-add_or_remove_one-approximate": (4000, 0.4),
     "dp-svrg-steps-logistic-replace_one-approximate": (5000, 0.2),
 }  # fmt: skip

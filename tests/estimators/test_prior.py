@@ -434,8 +434,11 @@ class TestCoefficients:
         model = HuberRegressor(0.05, **public, prior=exact).fit(X, z)
         np.testing.assert_allclose(model.coef_, 20.0 * WEIGHTS, atol=0.5)
         assert model.intercept_ == pytest.approx(100.0, abs=0.5)
-        chained = HuberRegressor(0.3, **public, prior=model).fit(X, z)
-        np.testing.assert_allclose(chained.coef_, 20.0 * WEIGHTS, atol=6.0)
+        chained = [
+            HuberRegressor(0.3, **{**public, "random_state": seed}, prior=model).fit(X, z).coef_
+            for seed in range(4)
+        ]
+        np.testing.assert_allclose(np.mean(chained, axis=0), 20.0 * WEIGHTS, atol=1.5)
 
     def test_rows_in_blocks_and_checkpoints(self, tmp_path):
         X, y = table()

@@ -659,9 +659,9 @@ def test_coordinates_of_rare_categories_are_short():
     problem = Problem(X, y, data_norm=1.0, columns=(ColumnBlock("one-hot", 0, 4),))
     squares = np.array([
         learned(problem, Budget(1.0, 1e-6), seed, correlation_share=0.0).squares()
-        for seed in range(9)
+        for seed in range(40)
     ])  # fmt: skip
-    assert np.median(squares[:, 3]) < 0.1 < squares[:, 2].min() and squares[:, 0].min() > 0.99
+    assert np.median(squares[:, 3]) < 0.05 < squares[:, 2].min() and squares[:, 0].min() > 0.99
 
 
 def test_without_signal_few_rows_a_weight_end_near_the_constant():
