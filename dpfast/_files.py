@@ -450,7 +450,12 @@ def _reread(path: str | os.PathLike[str]) -> str:
     """The name of a file that can be read more than once, as tables are."""
     name = os.fspath(path)
     kind = os.stat(path).st_mode
-    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # opening a directory says what it is
+    if stat.S_ISDIR(kind):
+        raise DataError(
+            f"{name} must be one file; got a directory. In Python TableModel takes a directory of "
+            "Parquet files as pyarrow.dataset.dataset(directory).to_table()."
+        )
+    if not stat.S_ISREG(kind):
         raise DataError(
             f"{name} must be a file, which can be read more than once; got a pipe or a device. "
             "Write its rows to a file first."

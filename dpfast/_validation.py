@@ -5,7 +5,7 @@ import inspect
 import math
 import numbers
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -155,6 +155,11 @@ def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "
     expected = "one of " + ", ".join(repr(choice) for choice in choices)
     if not isinstance(value, str):
         raise TypeError(_message(name, expected, value, hint))
-    close = difflib.get_close_matches(value.lower(), choices, 1)
-    hints = (hint, f"Did you mean {close[0]!r}?" if close else "")
-    raise ValueError(_message(name, expected, value, " ".join(filter(None, hints))))
+    hint = f"{hint}{did_you_mean(value, choices)}".strip()
+    raise ValueError(_message(name, expected, value, hint))
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """A question, after a space, that names the choice like a word; nothing if none is."""
+    close = difflib.get_close_matches(word.casefold(), choices, 1, cutoff=0.7)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -682,7 +682,7 @@ class TestSolvers:
     def test_no_markup_on_the_screen(self, name, capsys):
         assert cli.main(["solvers", name]) == 0
         out = capsys.readouterr().out
-        for markup in ("`", ":class:", ":func:", ":mod:", "**", "----", ".. "):
+        for markup in ("`", ":class:", ":func:", ":mod:", "**", "----", ".. ", "dpfast/solvers"):
             assert markup not in out
         explained = solvers_command._options(SOLVERS[name])
         assert all(meaning for _, meaning in explained)

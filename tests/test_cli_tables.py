@@ -129,7 +129,7 @@ class TestFit:
         table.head(30).to_csv("t.csv", index=False)
         bounds = BOUNDS | {"dose": [0, 100]}
         _, _, err = run(*FIT, bounds=bounds)
-        assert "note: what the budget is enough for: near a constant prediction." in err
+        assert "30 rows are enough for: near a constant prediction. More rows" in err
 
     def test_standard_errors(self, run):
         bounds = {name: BOUNDS[name] for name in ("age", "ward", "ill", "target")}
@@ -290,6 +290,11 @@ class TestFit:
             (("--family", "linear"), "target 'ill': expected its range"),
             (("--quantile", "0.5"), "the family 'logistic' has no parameter 'quantile'"),
             (("--set", "x=1"), "the family 'logistic' has no parameter 'x'"),
+            (("--set", "inferences=1"), " Did you mean 'inference'?"),
+            (
+                ("--family", "svm", "--set", "cov_type=cluster"),
+                "(cov_type: standard errors come with LogisticRegression",
+            ),
             (("--set", "x"), "expected NAME=VALUE"),
             (("--set", "solver=dp-sgd"), "solver must be set by --solver"),
             (("--set", "n_jobs=2"), "n_jobs must be set by --jobs"),
@@ -299,6 +304,7 @@ class TestFit:
             (("--set", "class_weight=x"), "class_weight must be"),
             (("--set", "data_norm=2"), "data_norm must be left out"),
             (("--solver", "newton"), "solver must be one of"),
+            (("--set", 'solver_options={"step": 1, "iteration": 9}'), "Did you mean 'iterations'?"),
             (("--set", 'solver_options={"iterations": -1}'), "iterations"),
             (("--threshold", "0.3"), "--threshold must come with --test"),
             (("--max-rows-per-person", "3"), "--max-rows-per-person must come with --person"),
@@ -350,6 +356,7 @@ class TestCheck:
         bounds = {**BOUNDS, "ward": ["A", "B"], "age": [30, 90]}
         code, out, _ = run(*self.CHECK, bounds=bounds)
         assert code == 0
+        assert '"missing_values"' in out  # what codes for no value are declared by
         assert "WITHOUT PROTECTION" in out and f"{(table['ward'] == 'C').sum():,}" in out
         code, out, err = run(*self.CHECK, "--json", "--fail-on-undeclared", bounds=bounds)
         found = json.loads(out)
@@ -363,6 +370,12 @@ class TestCheck:
         code, _, err = run(*self.CHECK)
         assert code == 2
         assert err.startswith("error: t.csv: column 'age', row 1 of the data")
+
+    @pytest.mark.parametrize("name", ["parts", "parts.parquet"])
+    def test_a_directory_is_no_file(self, run, name):
+        Path(name).mkdir()
+        code, _, err = run("check", name, *self.CHECK[2:])
+        assert code == 2 and f"error: {name} must be one file; got a directory." in err
 
 
 class TestPredict:

@@ -427,7 +427,7 @@ def test_different_units_do_not_add_up():
     with account:
         solve(Problem(X, y, data_norm=1.0, groups=ids), "auto", BUDGET)
         solve(Problem(X, y, data_norm=1.0, groups=ids), "auto", BUDGET)
-        with pytest.raises(ValueError, match="cannot mix neighboring relations"):
+        with pytest.raises(ValueError, match=r"cannot mix neighboring .* Give the groups \("):
             solve(Problem(X, y, data_norm=1.0), "auto", BUDGET)
     assert account.guarantee().neighboring_relation == "replace_one_group"
     with pytest.raises(ValueError, match="neighboring_relation"):

@@ -94,7 +94,8 @@ class _ColumnReader:
             if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
                 raise DataError(
                     f"{self.name}, column {column!r}: must hold numbers; got {kind}. Give "
-                    "columns=, or encode it by a rule fixed without looking at the data."
+                    "columns=, encode it by a rule fixed without looking at the data, or give the "
+                    "table to dpfast.TableModel, which reads categories and dates."
                 )
         if self.groups is not None and types.is_floating(schema.field(self.groups).type):
             raise TypeError(

@@ -196,7 +196,7 @@ def model_of(arguments: argparse.Namespace, **settings: Any) -> TableModel:
     if unknown := sorted(set(own) - set(known)):
         raise ValueError(
             f"the family {family!r} has no parameter {', '.join(map(repr, unknown))}; it has "
-            f"{', '.join(sorted(parameters_of(kind())))}.{hints(unknown)}"
+            f"{', '.join(sorted(parameters_of(kind())))}.{hints(unknown, known)}"
         )
     return TableModel(
         schema,

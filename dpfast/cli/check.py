@@ -79,5 +79,6 @@ def _show(path: str, tally: Tally) -> None:
     console().print(screen)
     say(
         "In a fit as in a prediction, a value that was never declared has the average effect of "
-        "its column, and a number outside its range is cut to it.\n\n" + _UNPROTECTED
+        "its column, and a number outside its range is cut to it. Where it is a code such as -99 "
+        f'for a missing value, declare it in "missing_values".\n\n{_UNPROTECTED}'
     )

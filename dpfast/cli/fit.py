@@ -214,12 +214,6 @@ def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -
             )
             + "."
         )
-    regime = fit.plan.solver.parameters.get("regime", "all weights")
-    if regime != "all weights":
-        note(
-            f"note: what the budget is enough for: {regime}. 'dpfast plan' says more; more "
-            f"{fit.plan.noun}s, fewer columns or a larger epsilon help."
-        )
     if arguments.json:
         return
     schema = fit.plan.schema

@@ -198,6 +198,8 @@ def _show(planned: Plan[Any], events: tuple[Event, ...]) -> None:
     _explained((f"{planned.expected[key]:.4g}", EXPECTED.get(key, key)) for key in keys)
     if shape.loss.name == "logistic" and any(key.startswith("excess_risk") for key in keys):
         say("(A model that gives both classes one half has a mean loss of 0.693.)")
+    if shape.blocks is not None and "seconds" in planned.expected:
+        say("(Rows in blocks are read and encoded anew in every pass, which takes longer.)")
     if not keys:
         say("No forecast: none is known for a fit to several classes, or with a prior.")
     chosen = "; which of them are made is chosen along the way" if planned.adaptive else ""

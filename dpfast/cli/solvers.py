@@ -86,8 +86,12 @@ def _describe(solver: Solver[Any]) -> dict[str, Any]:
     }
 
 
+# Where the source of a step stands, which is of no use on a screen.
+_SOURCE = re.compile(r":?\s+\(?`*dpfast/[\w/]+\.py`*\)?")
+
+
 def _text(solver: Solver[Any]) -> str:
-    return inspect.cleandoc(solver.doc or "")
+    return _SOURCE.sub("", inspect.cleandoc(solver.doc or ""))
 
 
 def _losses(solver: Solver[Any]) -> list[str]:

@@ -28,9 +28,10 @@ from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning, RepeatedFitWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
-from dpfast.estimators._margins import affine, affine_of_block
+from dpfast.estimators._margins import affine, affine_of_block, targets_of
 from dpfast.estimators._messages import (
     hints,
+    question_regime,
     unknown_parameters,
     with_promise,
 )
@@ -483,6 +484,8 @@ class PrivateLinearModel(Versioned):
             check_promise(budget, shape.n_samples, shape.unit)
             self._question_bounds()
         plan, events = self._planned(problem.shape, budget, len(targets))
+        if alone:
+            question_regime(plan, problem.shape.unit)
         with self._shown(plan, problem, len(targets)):
             begun, learned = None, {}
             if self._counts_classes():
@@ -795,9 +798,16 @@ class PrivateLinearModel(Versioned):
         return CoefficientInterval(low, high, below, above, level)
 
     def _compared(
-        self, y: Any, sample_weight: Any, n_rows: int
+        self, X: Any, y: Any, sample_weight: Any, n_rows: int
     ) -> tuple[NDArray[Any], Vector | None]:
         """Targets or labels, and weights, to compare with the predictions for so many rows."""
+        if y is None:
+            if sample_weight is not None or not (isinstance(X, Executor) and X.targeted):
+                raise TypeError(
+                    "y must be given to score, but for blocks of rows, whose source has it; got "
+                    "None."
+                )
+            y, sample_weight = targets_of(X)
         if is_dask(y, sample_weight):
             y, sample_weight = (
                 None if part is None else np.asarray(part) for part in (y, sample_weight)

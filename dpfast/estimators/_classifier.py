@@ -241,13 +241,16 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         labels: NDArray[Any] = self.classes_[index]
         return labels
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Share of the rows whose class is predicted, the accuracy.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,), optional
+            Left out for blocks of rows, whose source has it, and the weights.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -256,6 +259,6 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             Not private: it is computed from `y`.
         """
         predicted = self.predict(X)
-        found, weight = self._compared(y, sample_weight, len(predicted))
+        found, weight = self._compared(X, y, sample_weight, len(predicted))
         check_alike("y", found, self.classes_)
         return float(np.average(found == predicted, weights=weight))

@@ -41,10 +41,11 @@ class Inferential(PrivateLinearModel):
         Also release standard errors, within the same budget. The coefficients come from the solver
         "dp-newton", and the fitted model has `bse_`, `cov_params_`, `pvalues_`, `conf_int` and
         `summary`. With too few rows for valid intervals, `fit` refuses before anything is spent.
-    cov_type : {"robust", "nonrobust", "cluster"}, default="robust"
+    cov_type : {"auto", "robust", "nonrobust", "cluster"}, default="auto"
         Kind of standard errors, with `inference`. "robust" ones hold even if the model does not,
         which takes a release of products of scores; "nonrobust" ones trust the model; "cluster"
         ones allow for any dependence within a group, and are required if groups have several rows.
+        "auto" is "cluster" for such groups, and otherwise "robust".
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class Inferential(PrivateLinearModel):
     """
 
     inference: bool = False
-    cov_type: str = "robust"
+    cov_type: str = "auto"
 
     # What coefficients are the logarithms of, if anything.
     _ratio = ""
@@ -83,11 +84,13 @@ class Inferential(PrivateLinearModel):
         self, shape: ProblemShape, budget: Budget, parts: int | None = None
     ) -> tuple[Plan[Any], tuple[Event, ...]]:
         check_flag("inference", self.inference)
-        check_choice("cov_type", self.cov_type, COV_TYPES)
+        cov_type = check_choice("cov_type", self.cov_type, ("auto", *COV_TYPES))
         if not self.inference:
             return super()._planned(shape, budget, parts)
         self._check_asked(budget, self._parts() if parts is None else parts)
-        settings = {**self._settings(), "cov_type": self.cov_type}
+        if cov_type == "auto":
+            cov_type = "cluster" if shape.several_rows else "robust"
+        settings = {**self._settings(), "cov_type": cov_type}
         plan, events = planned(shape, 1, NAME, budget, **settings)
         needed = int(plan.expected["rows_for_coverage"])
         if shape.n_samples < needed:
@@ -160,7 +163,7 @@ class Inferential(PrivateLinearModel):
         facts = (
             (f"{shape.unit.capitalize()}s", f"{shape.n_samples:,}"),
             ("Privacy", f"{plan.budget}, {plan.neighboring_relation}"),
-            ("Covariance", self.cov_type),
+            ("Covariance", plan.settings.cov_type),
         )
         return {"_estimates": found, "_facts": facts}
 

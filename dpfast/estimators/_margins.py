@@ -1,14 +1,15 @@
-"""Margins of rows to predict for, which are cut as a fit cuts them."""
+"""Margins of rows to predict for, which are cut as a fit cuts them, and what they should be."""
 
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast.blocks import Block
+from dpfast.blocks import Block, Executor
 from dpfast.rows import row_lengths
 
 # Rows that are as long as the bound but for rounding are left as they are.
@@ -35,6 +36,12 @@ def affine(X: Any, coef: NDArray[np.float64], intercept: Any, bound: float) -> A
 def affine_of_block(block: Block, coef: NDArray[np.float64], intercept: Any, bound: float) -> Any:
     """The same for one block."""
     return affine(block.X, coef, intercept, bound)
+
+
+def targets_of(source: Executor) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """The targets of all rows, and their weights if they have any."""
+    targets, weights = zip(*source.map(attrgetter("y", "weight")), strict=True)
+    return np.concatenate(targets), np.concatenate(weights) if source.weighted else None
 
 
 def _times(X: Any, coef: NDArray[np.float64]) -> Any:

@@ -7,13 +7,19 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from dpfast.solvers import SOLVERS
+from dpfast._validation import did_you_mean, warn
+from dpfast.errors import QuestionableSettingWarning
+from dpfast.solvers import SOLVERS, Plan
 
 _STEPS = (
     "private solvers fix their steps beforehand, from public numbers; see solver_options and "
     "'dpfast solvers NAME'"
 )
 _OPTION = 'an option of solvers goes into solver_options={{"{0}": ...}}'
+_INFERENCE = (
+    "standard errors come with LogisticRegression, LinearRegression, HuberRegressor and the "
+    "regressors of counts and costs"
+)
 #: Parameters of scikit-learn's estimators that dpfast has by another name, or not.
 _ELSEWHERE = {
     "C": "the ridge is alpha, of the mean loss: alpha = 1 / (C * n_samples)",
@@ -28,18 +34,21 @@ _ELSEWHERE = {
     "early_stopping": _STEPS,
     "warm_start": "every fit looks at the rows anew and is paid for anew",
     "dual": "the solver decides; see solver",
-    "inference": "standard errors come with LogisticRegression, LinearRegression, HuberRegressor "
-    "and the regressors of counts and costs",
+    "inference": _INFERENCE,
+    "cov_type": _INFERENCE,
     "quantile": "a parameter of QuantileRegressor, --family quantile",
     "normalize": "scale by public ranges: dpfast.preprocessing.BoundedScaler, or TableModel",
 }
 
 
-def hints(names: Iterable[str]) -> str:
-    """Which parameters do what these of scikit-learn or of solvers do; nothing for others."""
+def hints(names: Iterable[str], known: Iterable[str] = ()) -> str:
+    """Which parameters do what these of scikit-learn or of solvers do, or are spelled like them."""
     options = {option for solver in SOLVERS.values() for option in solver.options}
     elsewhere = {name: _OPTION.format(name) for name in options} | _ELSEWHERE
-    return "".join(f" ({name}: {elsewhere[name]}.)" for name in names if name in elsewhere)
+    return "".join(
+        f" ({name}: {elsewhere[name]}.)" if name in elsewhere else did_you_mean(name, known)
+        for name in names
+    )
 
 
 def unknown_parameters(kind: Any, given: Iterable[str]) -> str | None:
@@ -49,9 +58,20 @@ def unknown_parameters(kind: Any, given: Iterable[str]) -> str | None:
     if not unknown:
         return None
     return (
-        f"{kind.__name__} has no parameter {', '.join(map(repr, unknown))}.{hints(unknown)} It "
-        f"has {', '.join(known)}."
+        f"{kind.__name__} has no parameter {', '.join(map(repr, unknown))}."
+        f"{hints(unknown, known)} It has {', '.join(known)}."
     )
+
+
+def question_regime(plan: Plan[Any], noun: str) -> None:
+    """Warn, before anything is spent, where noise will drown what the rows say."""
+    regime = plan.parameters.get("regime", "all weights")
+    if regime != "all weights":
+        warn(
+            f"what {plan.budget} and {plan.shape.n_samples:,} {noun}s are enough for: {regime}. "
+            f"More {noun}s, fewer columns or a larger epsilon help.",
+            QuestionableSettingWarning,
+        )
 
 
 def with_promise(text: str, model: Any) -> str:

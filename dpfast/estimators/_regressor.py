@@ -91,7 +91,9 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         predicted: Vector = targets.predictions(margins)
         return predicted
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
         """Share of the variance that the predictions explain, R²: 1 is perfect, a constant has 0.
 
         With a log link that of the deviance, D².
@@ -99,7 +101,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,), optional
+            Left out for blocks of rows, whose source has it, and the weights.
         sample_weight : array-like of shape (n_samples,), optional
 
         Returns
@@ -108,7 +111,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
             Not private: it is computed from `y`.
         """
         predicted = self.predict(X)
-        found, weight = self._compared(y, sample_weight, len(predicted))
+        found, weight = self._compared(X, y, sample_weight, len(predicted))
         with np.errstate(over="ignore", invalid="ignore"):
             return self._explained(found, predicted, weight)
 

@@ -16,8 +16,8 @@ from dpfast._validation import check_real
 #: Why a coefficient has no standard error, by the numbers of the solver's `refused`.
 REASONS = (
     "",
-    "what determines it hides in the noise: more rows, a larger budget or fewer columns would show "
-    "it",
+    "what determines it hides in the noise: more rows, a larger budget, fewer columns or columns "
+    "scaled to a declared range would show it",
     "too few rows determine it, or they are too uneven, for its error to be nearly normal: more "
     "rows or a larger budget would do",
     "nearly all the others are refused, and it rests on the same rows",

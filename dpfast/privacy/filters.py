@@ -58,6 +58,7 @@ from dpfast.privacy.events import (
     L2LaplaceObjectiveEvent,
     ObjectivePerturbationEvent,
     ZCDPEvent,
+    unit_of,
 )
 from dpfast.privacy.renyi import pure_log_moment
 
@@ -460,9 +461,11 @@ def check_one_relation(events: Iterable[Event], begun_with: str | None) -> None:
             raise TypeError(f"only a privacy event can be spent; got {event!r}.")
         begun_with = begun_with or event.neighboring_relation
         if event.neighboring_relation != begun_with:
+            same_unit = unit_of(begun_with) == unit_of(event.neighboring_relation)
+            remedy = "Use one relation" if same_unit else "Give the groups (groups=, --person)"
             raise ValueError(
                 "one ledger cannot mix neighboring relations: it began with "
                 f"{begun_with!r} and {event.where!r} asks for "
-                f"{event.neighboring_relation!r}. Nothing was spent. Use one relation for all "
-                "releases, or a ledger for each."
+                f"{event.neighboring_relation!r}. Nothing was spent. {remedy} for all "
+                "releases, or take a ledger for each."
             )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpfast._blas import one_blas_thread
-from dpfast._validation import check_choice, python_number
+from dpfast._validation import check_choice, did_you_mean, python_number
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
 from dpfast.mechanisms import Access
@@ -232,7 +232,8 @@ def _check_groups(solver: Solver[Any], shape: Any, options: dict[str, Any]) -> N
             f"max_rows_per_group must be given for solver={solver.name!r} where a record is a "
             "group of rows; got None. Each row then counts 1/max_rows_per_group, so that a group "
             "counts as one row at most (of a table's persons it is max_rows_per_group of the "
-            "TableModel, or --max-rows-per-person). solver='dp-whitened-gd' does without it."
+            "TableModel, or --max-rows-per-person). With delta > 0, solver='dp-whitened-gd' does "
+            "without it."
         )
 
 
@@ -316,7 +317,8 @@ def plan(
         other = "" if solver != "auto" else " Name the solver that has it: 'auto' knows of none."
         raise ValueError(
             f"solver_options must be among {', '.join(chosen.options)} for {chosen.name} (keyword "
-            f"arguments of plan and solve); got {', '.join(unknown)}.{other}"
+            f"arguments of plan and solve); got {', '.join(unknown)}."
+            f"{did_you_mean(unknown[0], chosen.options)}{other}"
         )
     check_supported(chosen, budget, neighboring_relation)
     unit = getattr(_of_problem(shape), "unit", "row")

@@ -18,7 +18,7 @@ from dpfast._files import Progress
 from dpfast._validation import check_choice, warn
 from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValueWarning
 from dpfast.estimators import CoefficientPrior
-from dpfast.estimators._messages import with_promise
+from dpfast.estimators._messages import question_regime, with_promise
 from dpfast.estimators._versions import Versioned
 from dpfast.inference import Summary
 from dpfast.privacy import Budget, PrivacyReport, row_relation
@@ -298,7 +298,9 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
             self._unfitted(schema)._question_bounds()
         # How many rows a person has is private.
         rows = n_samples * (1 if schema.person is None else _ROWS_OF_PERSON)
-        return self._planned(schema, n_samples, rows * schema.row_bytes <= _HELD_BYTES)
+        plan = self._planned(schema, n_samples, rows * schema.row_bytes <= _HELD_BYTES)
+        question_regime(plan.solver, plan.noun)
+        return plan
 
     def _planned(self, schema: TableSchema, n_samples: int, small: bool) -> FitPlan:
         """A plan for rows that are small enough for memory, or not."""
@@ -782,6 +784,7 @@ def _named(data: Any, names: list[str]) -> dict[str, Any]:
     if array.ndim != 2 or array.shape[1] != len(names):
         raise ValueError(
             f"X must have the {len(names)} columns of the bounds in their order, {names[:8]}; got "
-            f"an array of shape {array.shape}. A data frame has names."
+            f"an array of shape {array.shape}. A data frame has names. (Of several Parquet files, "
+            "give what pyarrow.dataset.dataset(files).to_table() returns.)"
         )
     return {name: array[:, j] for j, name in enumerate(names)}

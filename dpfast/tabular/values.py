@@ -166,7 +166,8 @@ def parse_dates(
     if values.dtype.kind != "M":
         raise DataError(
             f"column {name!r}: expected dates; got {values.dtype}. Store them as dates or as text "
-            "such as 2024-12-31."
+            f"{'such as 2024-12-31' if days.form is None else f'of the form {days.form}'}. (A "
+            "reader that takes points out of numbers takes them out of dates, too.)"
         )
     seconds = values.astype("datetime64[s]")
     return np.where(np.isnat(seconds), math.nan, seconds.astype(np.int64) / 86_400.0)

@@ -43,6 +43,10 @@ def test_classifiers(kind, table):
     np.testing.assert_allclose(model.coef_, expected[0], rtol=1e-10)
     np.testing.assert_allclose(model.intercept_, expected[1], rtol=1e-10)
     np.testing.assert_array_equal(model.predict(source), expected[2])
+    assert model.score(source) == model.score(X, y) == np.mean(expected[2] == y)
+    for rows in (X, from_npy(X)):
+        with pytest.raises(TypeError, match="y must be given to score"):
+            model.score(rows)
     assert model.n_features_in_ == 4
     assert model.privacy_.epsilon <= 5.0
 
@@ -84,8 +88,9 @@ def test_weights_come_with_the_blocks(table):
     y, weight = (z > 0).astype(int), np.random.default_rng(1).random(400)
     model = LogisticRegression(5.0, data_norm=2.0, classes=[0, 1], max_weight=0.7, random_state=1)
     expected = model.fit(X, y, sample_weight=weight).coef_
-    model.fit(from_npy(X, y, weight, block_rows=70))
-    np.testing.assert_allclose(model.coef_, expected, rtol=1e-10)
+    source = from_npy(X, y, weight, block_rows=70)
+    np.testing.assert_allclose(model.fit(source).coef_, expected, rtol=1e-10)
+    assert model.score(source) == pytest.approx(model.score(X, y, weight))
 
 
 def test_what_is_public_must_be_declared(table):

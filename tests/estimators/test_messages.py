@@ -36,6 +36,9 @@ def data():
     return X, (X[:, 0] > 0).astype(int)
 
 
+BOUNDS = {"x": [-4, 4], "y": [0, 1], "target": "y"}
+
+
 def model(**settings):
     return LogisticRegression(data_norm=2.0, classes=[0, 1], **settings)
 
@@ -86,6 +89,20 @@ class TestOtherNames:
     def test_solvers_of_scikit_learn(self, data):
         with pytest.raises(ValueError, match=r"not private.* chosen by optimizer"):
             model(solver="lbfgs").fit(*data)
+
+
+@pytest.mark.parametrize("of", [model, lambda **how: TableModel(BOUNDS, **how)])
+def test_few_rows_are_told_of_before_anything_is_spent(of, data):
+    X, y = data
+    rows = (X, y) if of is model else ({"x": X[:, 0], "y": y},)
+    few = (X[:20], y[:20]) if of is model else ({"x": X[:20, 0], "y": y[:20]},)
+    with warnings.catch_warnings(), BudgetAccountant(Budget(3.0, 1e-5)) as account:
+        warnings.simplefilter("error", QuestionableSettingWarning)
+        of().fit(*rows)
+        spent = account.charges
+        with pytest.raises(QuestionableSettingWarning, match="20 rows are enough for: near a"):
+            of().fit(*few)
+        assert account.charges == spent > 0
 
 
 class TestRows:

@@ -166,6 +166,8 @@ class TestDates:
     def test_numbers_are_no_dates(self):
         with pytest.raises(DataError, match="expected dates; got int64"):
             parse_dates("d", np.array([20240101]), (), Days(None))
+        with pytest.raises(DataError, match=r"as text of the form %d\.%m\.%Y"):
+            parse_dates("d", np.array([31122024]), (), Days("%d.%m.%Y"))
 
 
 DAY = datetime.date(1970, 1, 2)
