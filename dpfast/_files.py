@@ -351,7 +351,7 @@ def table_header(path: str | os.PathLike[str], form: CsvForm = USUAL_FORM) -> li
         with _parquet_file(path) as file:
             return list(file.schema_arrow.names)
     with _csv_rows(path, form) as (reader, _):
-        return _csv_header(path, reader, form)
+        return _csv_header(path, reader)
 
 
 def table_chunks(
@@ -473,7 +473,7 @@ def _csv_chunks(
 ) -> Iterator[dict[str, Any]]:
     """Rows of a CSV file, without the first `skip`."""
     with _csv_rows(path, form) as (reader, share):
-        header = _csv_header(path, reader, form)
+        header = _csv_header(path, reader)
         _check_header(path, header, columns, form)
         positions = [header.index(name) for name in columns]
         start = 0
@@ -599,7 +599,7 @@ def _plain_chunk(
     }
 
 
-def _csv_header(path: str | os.PathLike[str], reader: Any, form: CsvForm) -> list[str]:
+def _csv_header(path: str | os.PathLike[str], reader: Any) -> list[str]:
     """The names, after the line that tells Excel what separates fields, if there is one."""
     lines = filter(None, reader)
     header = [name.strip() for name in next(lines, [])]
@@ -745,7 +745,7 @@ def _refuse_row(
 ) -> NoReturn:
     # Quoted line breaks make the line differ from the row; only a second reading knows it.
     with _csv_rows(path, form) as (reader, _):
-        _csv_header(path, reader, form)
+        _csv_header(path, reader)
         deque(itertools.islice(reader, index + 1), maxlen=0)
         line = reader.line_num
     raise DataError(

@@ -301,21 +301,26 @@ def _problem(sample: Sample, loss: Any) -> Any:
     return Problem(sample.X, sample.y, loss, data_norm=bound, groups=sample.owner)
 
 
-def _private(
-    sample: Sample, loss: Any, epsilon: float, seed: int, kind: str, usual: tuple[Rows, Rows]
-) -> tuple[Rows, Rows]:
+def _solved(
+    sample: Sample, loss: Any, solver: str, epsilon: float, seed: int, **options: Any
+) -> Any:
     from dpfast import Budget, solve
 
-    del usual
-    found = solve(
+    return solve(
         _problem(sample, loss),
-        "dp-newton",
+        solver,
         Budget(epsilon, _DELTA),
         neighboring_relation="add_or_remove_one",
         random_state=seed,
-        cov_type=kind,
-        column_bound=1.0,
+        **options,
     )
+
+
+def _private(
+    sample: Sample, loss: Any, epsilon: float, seed: int, kind: str, usual: tuple[Rows, Rows]
+) -> tuple[Rows, Rows]:
+    del usual
+    found = _solved(sample, loss, "dp-newton", epsilon, seed, cov_type=kind, column_bound=1.0)
     errors = np.sqrt(np.diag(found.history["covariance"]))
     return found.w, np.where(found.history["refused"] == 0, errors, np.nan)
 
@@ -323,17 +328,8 @@ def _private(
 def _naive(
     sample: Sample, loss: Any, epsilon: float, seed: int, kind: str, usual: tuple[Rows, Rows]
 ) -> tuple[Rows, Rows]:
-    from dpfast import Budget, solve
-
     del kind
-    found = solve(
-        _problem(sample, loss),
-        "auto",
-        Budget(epsilon, _DELTA),
-        neighboring_relation="add_or_remove_one",
-        random_state=seed,
-    )
-    return found.w, usual[1]
+    return _solved(sample, loss, "auto", epsilon, seed).w, usual[1]
 
 
 def _values(

@@ -38,8 +38,7 @@ from dpfast.privacy.report import shares_told
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, plan
 from dpfast.solvers.meanings import EXPECTED, SETTINGS
-
-_NOUNS = {"row": "row", "group": "person"}
+from dpfast.tabular.fitting import NOUNS
 
 
 def add(commands: Commands) -> None:
@@ -150,7 +149,7 @@ def _document(planned: Plan[Any], events: tuple[Event, ...], picture: str | None
     shape = planned.shape
     return {
         "solver": planned.solver,
-        f"{_NOUNS[shape.unit]}s": shape.n_samples,
+        f"{NOUNS[shape.unit]}s": shape.n_samples,
         "columns": shape.n_features,
         "data_norm": shape.data_norm,
         "loss": shape.loss.name,
@@ -181,7 +180,7 @@ def _show(planned: Plan[Any], events: tuple[Event, ...]) -> None:
             ("solver", planned.solver),
             (
                 "problem",
-                f"{shape.n_samples:,} {_NOUNS[shape.unit]}s x {shape.n_features:,} columns and an "
+                f"{shape.n_samples:,} {NOUNS[shape.unit]}s x {shape.n_features:,} columns and an "
                 f"intercept, rows of norm at most {shape.data_norm:g}, {shape.loss.name} loss, "
                 f"{ridge}",
             ),

@@ -797,6 +797,33 @@ class PrivateLinearModel(Versioned):
             return CoefficientInterval(low, high, float(below[0]), float(above[0]), level)
         return CoefficientInterval(low, high, below, above, level)
 
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Share of the rows whose class is predicted; of numbers R², with a log link D².
+
+        R² and D² are shares of the variance and of the deviance: 1 is perfect, a constant has 0.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
+        y : array-like of shape (n_samples,), optional
+            Left out for blocks of rows, whose source has it, and the weights.
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+            Not private: it is computed from `y`.
+        """
+        predicted = self.predict(X)
+        found, weight = self._compared(X, y, sample_weight, len(predicted))
+        return self._scored(found, predicted, weight)
+
+    def _scored(self, found: NDArray[Any], predicted: NDArray[Any], weight: Vector | None) -> float:
+        """Score of predictions, of rows that may weigh differently."""
+        raise NotImplementedError
+
     def _compared(
         self, X: Any, y: Any, sample_weight: Any, n_rows: int
     ) -> tuple[NDArray[Any], Vector | None]:

@@ -241,24 +241,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         labels: NDArray[Any] = self.classes_[index]
         return labels
 
-    def score(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Share of the rows whose class is predicted, the accuracy.
+    score = PrivateLinearModel.score  # and not the mixin's
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-        y : array-like of shape (n_samples,), optional
-            Left out for blocks of rows, whose source has it, and the weights.
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-            Not private: it is computed from `y`.
-        """
-        predicted = self.predict(X)
-        found, weight = self._compared(X, y, sample_weight, len(predicted))
+    def _scored(self, found: NDArray[Any], predicted: NDArray[Any], weight: Vector | None) -> float:
         check_alike("y", found, self.classes_)
         return float(np.average(found == predicted, weights=weight))

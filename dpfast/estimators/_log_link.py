@@ -116,13 +116,14 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
                 "to the declared bounds, as the fit does."
             )
 
-    def _explained(self, y: Vector, predicted: Vector, sample_weight: Vector | None) -> float:
-        if np.all(y == y[0]):
+    def _scored(self, found: Vector, predicted: Vector, weight: Vector | None) -> float:
+        if np.all(found == found[0]):
             raise ValueError(
                 "y must hold different numbers for a share of deviance explained; got one number "
                 "in all rows, which has no deviance. Score more rows."
             )
-        return self.deviance_explained(y, predicted, sample_weight)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.deviance_explained(found, predicted, weight)
 
     def deviance_explained(
         self, y: Vector, mean: Vector, sample_weight: Vector | None = None

@@ -91,34 +91,13 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         predicted: Vector = targets.predictions(margins)
         return predicted
 
-    def score(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Share of the variance that the predictions explain, R²: 1 is perfect, a constant has 0.
+    score = PrivateLinearModel.score  # and not the mixin's
 
-        With a log link that of the deviance, D².
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or blocks of rows
-        y : array-like of shape (n_samples,), optional
-            Left out for blocks of rows, whose source has it, and the weights.
-        sample_weight : array-like of shape (n_samples,), optional
-
-        Returns
-        -------
-        float
-            Not private: it is computed from `y`.
-        """
-        predicted = self.predict(X)
-        found, weight = self._compared(X, y, sample_weight, len(predicted))
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._explained(found, predicted, weight)
-
-    def _explained(self, y: Vector, predicted: Vector, sample_weight: Vector | None) -> float:
+    def _scored(self, found: Vector, predicted: Vector, weight: Vector | None) -> float:
         from sklearn.metrics import r2_score  # takes long to import
 
-        return float(r2_score(y, predicted, sample_weight=sample_weight))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(r2_score(found, predicted, sample_weight=weight))
 
 
 def _pair(bounds: Any) -> tuple[float, float]:

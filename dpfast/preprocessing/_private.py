@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,18 @@ from dpfast.random import SecureGenerator
 from dpfast.shape import MOST_ROWS
 
 DTYPES = (np.float64, np.float32)
+
+
+class Task(NamedTuple):
+    """What a scaler learns from: so many records, through a curator, cut to public bounds."""
+
+    n_records: int
+    n_columns: int
+    low: Vector
+    high: Vector
+    budget: Budget
+    curator: Curator
+    relation: str
 
 
 class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -85,21 +97,13 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
                 records, unit = found.count, "group"
             check_promise(budget, records, unit)
             relation = relation_of(self.neighboring_relation, unit)
-            shape = records, X.shape[1]
-            self._learn(shape, low, high, budget, Curator(rows, ledger, rng), relation)
+            curator = Curator(rows, ledger, rng)
+            self._learn(Task(records, X.shape[1], low, high, budget, curator, relation))
             self.privacy_ = PrivacyReport.from_ledger(ledger, reproducible=rng.reproducible)
         return self
 
-    def _learn(
-        self,
-        shape: tuple[int, int],
-        low: Vector,
-        high: Vector,
-        budget: Budget,
-        curator: Curator,
-        relation: str,
-    ) -> None:
-        """Set the fitted attributes, from what `curator` releases of so many records."""
+    def _learn(self, task: Task) -> None:
+        """Set the fitted attributes, from what the curator releases."""
         raise NotImplementedError
 
     def _bounds(self) -> tuple[Vector, Vector]:

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._typing import Vector
 from dpfast._validation import check_integer, check_real
-from dpfast.curator import Curator
 from dpfast.mechanisms import Exponential
 from dpfast.preprocessing._columns import interval, is_pair
-from dpfast.preprocessing._private import PrivateScaler
+from dpfast.preprocessing._private import PrivateScaler, Task
 from dpfast.privacy import (
     Budget,
     ExponentialEvent,
@@ -106,16 +104,8 @@ class PrivateQuantileScaler(PrivateScaler):
         self.feature_range = feature_range
         self.resolution = resolution
 
-    def _learn(
-        self,
-        shape: tuple[int, int],
-        low: Vector,
-        high: Vector,
-        budget: Budget,
-        curator: Curator,
-        relation: str,
-    ) -> None:
-        n, d = shape
+    def _learn(self, task: Task) -> None:
+        n, d, low, high, budget, curator, relation = task
         targets = [round(q * n) for q in _pair_of_quantiles(self.quantiles)]
         interval("feature_range", self.feature_range)
         steps = check_integer("resolution", self.resolution, low=1, high=2**20)

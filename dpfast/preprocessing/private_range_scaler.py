@@ -16,7 +16,7 @@ from dpfast._validation import warn
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.preprocessing._columns import interval
-from dpfast.preprocessing._private import PrivateScaler
+from dpfast.preprocessing._private import PrivateScaler, Task
 from dpfast.privacy import Budget, Event, budget_mu, unit_of
 from dpfast.privacy.calibration import MARGIN
 from dpfast.queries import CountsBeyond
@@ -185,27 +185,19 @@ class PrivateRangeScaler(PrivateScaler):
         super().__init__(bounds, epsilon, delta, neighboring_relation, random_state)
         self.feature_range = feature_range
 
-    def _learn(
-        self,
-        shape: tuple[int, int],
-        low: Vector,
-        high: Vector,
-        budget: Budget,
-        curator: Curator,
-        relation: str,
-    ) -> None:
+    def _learn(self, task: Task) -> None:
         interval("feature_range", self.feature_range)
-        search = RangeSearch.plan(*shape, budget, relation)
-        if shape[0] < search.rows_needed:
-            noun = unit_of(relation)
+        search = RangeSearch.plan(task.n_records, task.n_columns, task.budget, task.relation)
+        if task.n_records < search.rows_needed:
+            noun = unit_of(task.relation)
             warn(
-                f"{shape[0]:,} {noun}s are too few for this budget: the noise decides where the "
-                f"ranges end. It takes {search.rows_needed:,} {noun}s, more budget, or fewer "
+                f"{task.n_records:,} {noun}s are too few for this budget: the noise decides where "
+                f"the ranges end. It takes {search.rows_needed:,} {noun}s, more budget, or fewer "
                 "columns."
             )
         # An accountant pays for all the steps at once.
-        curator.check(*[search.mechanism] * _HALVINGS)
-        self.range_ = np.stack(search.run(curator, low, high))
+        task.curator.check(*[search.mechanism] * _HALVINGS)
+        self.range_ = np.stack(search.run(task.curator, task.low, task.high))
 
     def _scaled(self, X: NDArray[Any]) -> NDArray[Any]:
         low, high = self.range_

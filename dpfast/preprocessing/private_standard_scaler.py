@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._typing import Vector
-from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
-from dpfast.preprocessing._private import PrivateScaler
-from dpfast.privacy import Budget
+from dpfast.preprocessing._private import PrivateScaler, Task
 from dpfast.queries import ColumnSums
 
 _WHERE = "column means and variances"
@@ -78,16 +75,8 @@ class PrivateStandardScaler(PrivateScaler):
     True
     """
 
-    def _learn(
-        self,
-        shape: tuple[int, int],
-        low: Vector,
-        high: Vector,
-        budget: Budget,
-        curator: Curator,
-        relation: str,
-    ) -> None:
-        n, d = shape
+    def _learn(self, task: Task) -> None:
+        n, d, low, high, budget, curator, relation = task
         query = ColumnSums(n, low, high, relation)
         kind = Gaussian if budget.delta > 0.0 else L2Laplace
         mechanism = kind.calibrate(budget, query, relation, where=_WHERE)

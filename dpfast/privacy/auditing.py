@@ -355,9 +355,7 @@ def l2_laplace_score(
 
     Parameters and result are as for :func:`gaussian_score`, with a `scale` for its `stddev`.
     """
-    outputs, value, neighbor_value = map(_float64, (outputs, value, neighbor_value))
-    distance = np.linalg.norm(outputs - value, axis=1)
-    return _float64((np.linalg.norm(outputs - neighbor_value, axis=1) - distance) / scale)
+    return _distance_score(outputs, value, neighbor_value, scale, 2)
 
 
 def laplace_score(
@@ -367,9 +365,18 @@ def laplace_score(
 
     Parameters and result are as for :func:`gaussian_score`, with a `scale` for its `stddev`.
     """
-    outputs, value, neighbor_value = map(_float64, (outputs, value, neighbor_value))
-    distance = np.abs(outputs - value).sum(axis=1)
-    return _float64((np.abs(outputs - neighbor_value).sum(axis=1) - distance) / scale)
+    return _distance_score(outputs, value, neighbor_value, scale, 1)
+
+
+def _distance_score(
+    outputs: ArrayLike, value: ArrayLike, neighbor_value: ArrayLike, scale: float, order: int
+) -> NDArray[np.float64]:
+    """How much farther outputs are from one center than from the other, in this norm."""
+    far, near = (
+        np.linalg.norm(_float64(outputs) - _float64(center), order, axis=1)
+        for center in (neighbor_value, value)
+    )
+    return _float64((far - near) / scale)
 
 
 def choice_score(

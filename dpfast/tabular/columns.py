@@ -328,6 +328,10 @@ class _Listed(Column):
     def stored(self) -> tuple[int, int]:
         return 1, self.dtype.itemsize
 
+    @property
+    def squared_norm(self) -> float:
+        return 1.0 if self.missing in (None, INDICATOR) else 2.0
+
     def _levels(self) -> Any:
         """The encoded columns of each code."""
         codes = np.arange(self._index().missing + 1)
@@ -400,10 +404,6 @@ class BooleanColumn(_Listed):
             return TruthIndex(self.missing_values)
         return Index(self.words, self.missing_values)
 
-    @property
-    def squared_norm(self) -> float:
-        return 1.0 if self.missing in (None, INDICATOR) else 2.0
-
     def write(self, codes: Codes, out: Matrix) -> None:
         fill = 0.0
         if self.missing not in (None, INDICATOR):
@@ -466,10 +466,6 @@ class CategoryColumn(_Listed):
 
     def _index(self) -> Index:
         return Index(self.categories, self.missing_values)
-
-    @property
-    def squared_norm(self) -> float:
-        return 1.0 if self.missing in (None, INDICATOR) else 2.0
 
     def write(self, codes: Codes, out: Matrix) -> None:
         k = len(self.categories)

@@ -44,6 +44,8 @@ from dpfast.tabular.targets import RangeTarget
 
 Vector = NDArray[np.float64]
 
+NOUNS = {"row": "row", "group": "person"}
+"""What the records of a table are called, by their unit."""
 # Entries of a block of encoded rows, of which two are in memory.
 _BLOCK_ENTRIES = 2**21
 _LEAST_BLOCK = 256
@@ -113,7 +115,7 @@ class FitPlan:
     @property
     def noun(self) -> str:
         """What is counted and protected."""
-        return _noun(self.schema)
+        return NOUNS[self.shape.unit]
 
     def check_affordable(self) -> None:
         """Refuse what an accountant around it cannot afford: all of it, not the last part."""
@@ -164,10 +166,6 @@ def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: boo
     raise refused
 
 
-def _noun(schema: TableSchema) -> str:
-    return "row" if schema.person is None else "person"
-
-
 def _check_learning(schema: TableSchema, search: RangeSearch, plan: Plan[Any]) -> None:
     """Refuse what ranges cannot be learned with."""
     if plan.adaptive:
@@ -178,8 +176,8 @@ def _check_learning(schema: TableSchema, search: RangeSearch, plan: Plan[Any]) -
     if search.n_samples < search.rows_needed:
         columns = f"{search.n_columns} column{'s' * (search.n_columns > 1)}"
         raise ValueError(
-            f"{search.n_samples:,} {_noun(schema)}s are too few to learn the ranges of {columns} "
-            f"from a share of {schema.learn_share:g} of this budget: it "
+            f"{search.n_samples:,} {NOUNS[schema.unit]}s are too few to learn the ranges of "
+            f"{columns} from a share of {schema.learn_share:g} of this budget: it "
             f"takes {search.rows_needed:,}. Declare narrower ranges instead for some of them, or a "
             'larger "learn_share", or a larger epsilon.'
         )
@@ -259,7 +257,7 @@ def _shape(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool)
         None,
         1.0 if weight is None else weight,
         blocks,
-        "row" if schema.person is None else "group",
+        schema.unit,
         None if schema.person is None else estimator.max_rows_per_group,
         columns=schema.column_blocks,
         weighted=weight is not None,

@@ -112,9 +112,10 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
     bounds : path, dict or TableSchema
         The declaration of the columns (required); see the guide "Your own table".
     estimator : str or estimator, default="auto"
-        "logistic", "svm", "linear", "huber", "quantile", or a dpfast estimator with your own
-        parameters, such as ``QuantileRegressor(quantile=0.9)``. "auto" is "logistic" for a target
-        with classes and "linear" for a number.
+        "logistic", "svm", "linear", "huber", "quantile", "poisson", "gamma", "tweedie",
+        "negative-binomial", or a dpfast estimator with your own parameters, such as
+        ``QuantileRegressor(quantile=0.9)``. "auto" is "logistic" for a target with classes and
+        "linear" for a number.
     epsilon : float, default=1.0
         Privacy loss ε > 0 of the fit, including all that it learns about the columns.
     delta : float, default=1e-6
@@ -292,8 +293,7 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
         """
         self._check_choices()
         schema = self._schema()
-        unit = "row" if schema.person is None else "group"
-        check_promise(Budget(self.epsilon, self.delta), n_samples, unit)
+        check_promise(Budget(self.epsilon, self.delta), n_samples, schema.unit)
         if schema.target.name not in schema.learns:
             self._unfitted(schema)._question_bounds()
         # How many rows a person has is private.
@@ -580,7 +580,7 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
         return self._on_rows(lambda part: self.estimator_.decision_function(part.X), data)
 
     def score(self, data: Any, y: Any = None) -> float:
-        """Accuracy of a classifier, R² of a regressor (of a quantile, D² of the pinball loss).
+        """Accuracy of a classifier, R² of a mean; D² of a quantile, and with a log link.
 
         Not private: it is computed from the targets.
         """

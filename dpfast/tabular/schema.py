@@ -15,7 +15,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,6 +158,11 @@ class TableSchema:
                 csv_form(roles),
             )
         )
+
+    @property
+    def unit(self) -> Literal["row", "group"]:
+        """What a record is, a "row" or a "group" of rows."""
+        return "row" if self.person is None else "group"
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as bounds in full, as plain JSON types."""
