@@ -293,7 +293,7 @@ class TestFit:
             (("--set", "inferences=1"), " Did you mean 'inference'?"),
             (
                 ("--family", "svm", "--set", "cov_type=cluster"),
-                "(cov_type: standard errors come with LogisticRegression",
+                "(cov_type: a kind of standard errors, which come with inference.)",
             ),
             (("--set", "x"), "expected NAME=VALUE"),
             (("--set", "solver=dp-sgd"), "solver must be set by --solver"),

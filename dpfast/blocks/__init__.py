@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dpfast.blocks._arrays import ArrayReader, BatchReader
-from dpfast.blocks._arrow import CsvReader, DatasetReader, ParquetReader
+from dpfast.blocks._arrow import CsvReader, DatasetReader, ParquetReader, Roles
 from dpfast.blocks._contract import Block, Executor
 from dpfast.blocks._dask import DaskBlocks
 from dpfast.blocks._problem import BlockProblem
@@ -173,9 +173,8 @@ def from_parquet(
         If columns are missing or of another kind, files differ, or one is not Parquet.
     ImportError, OSError, TypeError, ValueError
     """
-    return Source(
-        ParquetReader(path, target, columns, sample_weight, groups), block_rows, read_ahead
-    )
+    roles = Roles(target, columns, sample_weight, groups)
+    return Source(ParquetReader(path, roles), block_rows, read_ahead)
 
 
 def from_csv(
@@ -217,7 +216,8 @@ def from_csv(
         If columns are missing, or a field is not a number.
     ImportError, OSError, TypeError, ValueError
     """
-    return Source(CsvReader(path, target, columns, sample_weight, groups), block_rows, read_ahead)
+    roles = Roles(target, columns, sample_weight, groups)
+    return Source(CsvReader(path, roles), block_rows, read_ahead)
 
 
 def from_dataset(
@@ -246,9 +246,8 @@ def from_dataset(
         If columns are missing or of another kind.
     ImportError, TypeError, ValueError
     """
-    return Source(
-        DatasetReader(dataset, target, columns, sample_weight, groups), block_rows, read_ahead
-    )
+    roles = Roles(target, columns, sample_weight, groups)
+    return Source(DatasetReader(dataset, roles), block_rows, read_ahead)
 
 
 def from_dask(

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,38 @@ def import_arrow() -> Any:
     return pyarrow
 
 
+class Roles(NamedTuple):
+    """Names of columns by what they are for; all others are features where `columns` is None."""
+
+    target: str | None
+    columns: Sequence[str] | None
+    weight: str | None
+    groups: str | None
+
+    def check(self) -> None:
+        """Refuse what is no name, and columns that have two roles."""
+        target, columns, weight, groups = self
+        for name, value in (("target", target), ("sample_weight", weight), ("groups", groups)):
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{name} must be the name of a column or None; got {value!r}.")
+        if columns is None:
+            return
+        if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
+            raise TypeError(f"columns must be a list of names or None; got {columns!r}.")
+        aside = {target, weight, groups}
+        if len(set(columns)) != len(columns) or not aside.isdisjoint(columns):
+            raise ValueError(
+                "columns must be different from each other and from the target, the weights and "
+                f"the groups; got {list(columns)}."
+            )
+
+    @property
+    def named(self) -> list[str]:
+        """All columns that are named."""
+        aside = (self.target, self.weight, self.groups)
+        return [*(self.columns or ()), *(name for name in aside if name is not None)]
+
+
 class _ColumnReader:
     """Rows made of columns by name; a subclass says where record batches come from."""
 
@@ -50,19 +82,12 @@ class _ColumnReader:
     seekable = False
     n_samples: int
 
-    def __init__(
-        self,
-        name: str,
-        schema: Any,
-        target: str | None,
-        columns: Sequence[str] | None,
-        weight: str | None,
-        groups: str | None,
-    ) -> None:
+    def __init__(self, name: str, schema: Any, roles: Roles) -> None:
         self.name = name
-        _check_names(target, columns, weight, groups)
+        roles.check()
+        target, columns, weight, groups = roles
         found = list(schema.names)
-        _check_found(name, found, (*(columns or ()), target, weight, groups))
+        _check_found(name, found, roles.named)
         if columns is None:
             columns = [column for column in found if column not in (target, weight, groups)]
         if not columns:
@@ -104,6 +129,12 @@ class _ColumnReader:
             )
         narrow = all(types.is_float32(schema.field(c).type) for c in self.feature_names)
         return np.dtype(np.float32 if narrow else np.float64)
+
+    def _count(self, n_samples: int) -> None:
+        """Keep the number of rows, of which there must be some."""
+        if not n_samples:
+            raise DataError(f"{self.name} has columns but no rows.")
+        self.n_samples = n_samples
 
     def check_schema(self, name: str, schema: Any) -> None:
         """Refuse a file whose columns are not those of the first."""
@@ -185,20 +216,12 @@ class ParquetReader(_ColumnReader):
     ----------
     path : path or sequence of paths
         A directory stands for its Parquet files in the order of their names.
-    target, columns, weight, groups
-        See :func:`dpfast.blocks.from_parquet`.
+    roles : Roles
     """
 
     seekable = True
 
-    def __init__(
-        self,
-        path: Any,
-        target: str | None,
-        columns: Sequence[str] | None,
-        weight: str | None,
-        groups: str | None = None,
-    ) -> None:
+    def __init__(self, path: Any, roles: Roles) -> None:
         import_arrow()
         self.paths = _files(path, PARQUET)
         self._row_groups: list[tuple[str, int, int]] = []
@@ -206,16 +229,14 @@ class ParquetReader(_ColumnReader):
             with self._open(name) as file:
                 schema, data = file.schema_arrow, file.metadata
                 if number == 0:
-                    super().__init__(name, schema, target, columns, weight, groups)
+                    super().__init__(name, schema, roles)
                 else:
                     self.check_schema(name, schema)
                 self._row_groups += [
                     (name, group, data.row_group(group).num_rows)
                     for group in range(data.num_row_groups)
                 ]
-        self.n_samples = sum(rows for _, _, rows in self._row_groups)
-        if not self.n_samples:
-            raise DataError(f"{self.name} has columns but no rows.")
+        self._count(sum(rows for _, _, rows in self._row_groups))
 
     def _open(self, name: str) -> Any:
         parquet, arrow = import_parquet(), import_arrow()
@@ -280,26 +301,19 @@ class CsvReader(_ColumnReader):
     Parameters
     ----------
     path : path
-    target, columns, weight, groups
-        See :func:`dpfast.blocks.from_csv`.
+    roles : Roles
     """
 
-    def __init__(
-        self,
-        path: Any,
-        target: str | None,
-        columns: Sequence[str] | None,
-        weight: str | None,
-        groups: str | None = None,
-    ) -> None:
+    def __init__(self, path: Any, roles: Roles) -> None:
         import_arrow()
+        target, columns, weight, groups = roles
         self.path = os.fspath(path)
         self._types: dict[str, Any] = {}
         self._header: list[str] = []
         with self._open() as stream:
             header = stream.schema.names
-        _check_names(target, columns, weight, groups)
-        _check_found(self.path, header, (*(columns or ()), target, weight, groups))
+        roles.check()
+        _check_found(self.path, header, roles.named)
         self._header = header
         names = [c for c in (columns or header) if c != target]
         float64 = import_arrow().float64()
@@ -308,12 +322,10 @@ class CsvReader(_ColumnReader):
         if groups is not None:
             self._types[groups] = import_arrow().string()
         with self._open() as stream:
-            super().__init__(self.path, stream.schema, target, columns, weight, groups)
+            super().__init__(self.path, stream.schema, roles)
         count = [target or self.read[0]]
         with self._open(count) as stream:
-            self.n_samples = self._guard(lambda: sum(batch.num_rows for batch in stream))
-        if not self.n_samples:
-            raise DataError(f"{self.path} has columns but no rows.")
+            self._count(self._guard(lambda: sum(batch.num_rows for batch in stream)))
 
     def _open(self, columns: Sequence[str] = ()) -> Any:
         from pyarrow import csv
@@ -359,28 +371,18 @@ class DatasetReader(_ColumnReader):
     Parameters
     ----------
     dataset : pyarrow.dataset.Dataset
-    target, columns, weight, groups
-        See :func:`dpfast.blocks.from_dataset`.
+    roles : Roles
     """
 
-    def __init__(
-        self,
-        dataset: Any,
-        target: str | None,
-        columns: Sequence[str] | None,
-        weight: str | None,
-        groups: str | None = None,
-    ) -> None:
+    def __init__(self, dataset: Any, roles: Roles) -> None:
         import_arrow()
         if not hasattr(dataset, "to_batches") or not hasattr(dataset, "count_rows"):
             raise TypeError(
                 f"dataset must be a pyarrow.dataset.Dataset; got {type(dataset).__name__}."
             )
         self._dataset = dataset
-        super().__init__("the dataset", dataset.schema, target, columns, weight, groups)
-        self.n_samples = int(dataset.count_rows())
-        if not self.n_samples:
-            raise DataError("the dataset has columns but no rows.")
+        super().__init__("the dataset", dataset.schema, roles)
+        self._count(int(dataset.count_rows()))
 
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
         """All rows; the range is left to the caller."""
@@ -440,31 +442,14 @@ def _files(path: Any, endings: tuple[str, ...]) -> list[str]:
     return paths
 
 
-def _check_found(name: str, found: list[str], wanted: Sequence[str | None]) -> None:
+def _check_found(name: str, found: list[str], named: list[str]) -> None:
     """Refuse a table that lacks columns, or has one twice."""
     if doubles := sorted({column for column in found if found.count(column) > 1}):
         raise DataError(f"{name} has the columns {doubles} more than once.")
-    named = [column for column in wanted if column is not None]
     if missing := [column for column in named if column not in found]:
         # If it has none of them, what it has may be a record, in a file without names.
         has = f"{len(found)} others" if missing == named else found[:20]
         raise DataError(f"{name} has no columns {missing}; it has {has}.")
-
-
-def _check_names(target: Any, columns: Any, weight: Any, groups: Any) -> None:
-    for name, value in (("target", target), ("sample_weight", weight), ("groups", groups)):
-        if value is not None and not isinstance(value, str):
-            raise TypeError(f"{name} must be the name of a column or None; got {value!r}.")
-    if columns is None:
-        return
-    if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
-        raise TypeError(f"columns must be a list of names or None; got {columns!r}.")
-    aside = {target, weight, groups}
-    if len(set(columns)) != len(columns) or not aside.isdisjoint(columns):
-        raise ValueError(
-            "columns must be different from each other and from the target, the weights and the "
-            f"groups; got {list(columns)}."
-        )
 
 
 def _plain(values: Any) -> NDArray[Any]:

@@ -16,10 +16,6 @@ _STEPS = (
     "'dpfast solvers NAME'"
 )
 _OPTION = 'an option of solvers goes into solver_options={{"{0}": ...}}'
-_INFERENCE = (
-    "standard errors come with LogisticRegression, LinearRegression, HuberRegressor and the "
-    "regressors of counts and costs"
-)
 #: Parameters of scikit-learn's estimators that dpfast has by another name, or not.
 _ELSEWHERE = {
     "C": "the ridge is alpha, of the mean loss: alpha = 1 / (C * n_samples)",
@@ -34,8 +30,9 @@ _ELSEWHERE = {
     "early_stopping": _STEPS,
     "warm_start": "every fit looks at the rows anew and is paid for anew",
     "dual": "the solver decides; see solver",
-    "inference": _INFERENCE,
-    "cov_type": _INFERENCE,
+    "inference": "standard errors come with LogisticRegression, LinearRegression, HuberRegressor "
+    "and the regressors of counts and costs",
+    "cov_type": "a kind of standard errors, which come with inference",
     "quantile": "a parameter of QuantileRegressor, --family quantile",
     "normalize": "scale by public ranges: dpfast.preprocessing.BoundedScaler, or TableModel",
 }
