@@ -341,6 +341,15 @@ class TestFit:
         assert screens[0] == screens[1]
 
 
+def test_a_plan_says_that_rows_are_read_anew(run):
+    bounds = BOUNDS | {"dose": [0, 100]}
+    for rows, said in ((3_000, False), (10**8, True)):
+        command = ("plan", "--rows", rows, *FIT[2:-2], "--delta", 1e-9)
+        code, out, err = run(*command, bounds=bounds)
+        assert code == 0, err
+        assert ("Rows in blocks are read and encoded anew in every pass" in out) is said
+
+
 class TestCheck:
     """It looks at the rows without protection, and says so."""
 
