@@ -6,7 +6,8 @@ some thousand times narrower than its bounds.
 
 Counts of a share of the rows tell nothing of rare entries far away, and coordinates in which many
 rows are long lose these.  So columns whose entries are mostly one value are left out, and rows that
-are long in the others are counted: if many are, nothing of all this is believed.
+are long in the others are counted: if many are, columns that make most of them long are not
+believed, and none if that does not explain it.
 """
 
 from __future__ import annotations
@@ -91,12 +92,12 @@ def planned(
 ) -> ColumnRanges:
     """Settle the accesses; `release` calibrates one from its share of the budget."""
     histogram = release(share, ColumnHistogram(shape, columns, _BINS), _RANGES)
-    long_rows = release(_for_long_rows(share), LongRows(shape), _LONG_ROWS)
+    long_rows = release(_for_long_rows(share), LongRows(shape, by_column=True), _LONG_ROWS)
     return ColumnRanges(histogram, long_rows, rounds)
 
 
-def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Ranges | None:
-    """What the counts tell, in the rows' units; None if many rows are long.
+def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Ranges:
+    """What the counts tell, in the rows' units.
 
     Entries are looked for up to this height on either side of zero.
     """
@@ -120,18 +121,25 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
     found.center[columns] = center
     found.deviation[columns] = bin_width * np.maximum(deviation, _LEAST_WIDTH)
     found.believed[columns] = two.max(axis=1) < _MOSTLY * rows
-    return found if _rows_are_short(ranges.long_rows, found, curator) else None
+    found.believed[_blamed(ranges.long_rows, found, curator)] = False
+    return found
 
 
-def _rows_are_short(long_rows: Gaussian, found: Ranges, curator: Curator) -> bool:
-    """Whether few rows are long in the columns that were found."""
+def _blamed(long_rows: Gaussian, found: Ranges, curator: Curator) -> NDArray[np.intp]:
+    """The columns that make too many rows long."""
     query = long_rows.query
     assert isinstance(query, LongRows)
     center = np.where(found.believed, found.center, 0.0)
     largest = query.largest_factor(center)
     factor = np.where(found.believed, np.minimum(1.0 / found.deviation, largest), 0.0)
-    count = float(curator.release(long_rows, center, factor)[0])
-    return count <= _MOST_LONG * query.shape.n_samples + _DOUBT * long_rows.stddev
+    told, doubt = curator.release(long_rows, center, factor), _DOUBT * long_rows.stddev
+    too_many, of_columns = told[0] - _MOST_LONG * query.shape.n_samples - doubt, told[1:]
+    if too_many <= 0.0:
+        return np.empty(0, dtype=np.intp)
+    # Those first that have most of it; all, if they do not add up.
+    first = np.argsort(-of_columns)
+    enough = np.cumsum(of_columns[first]) >= too_many
+    return first[: np.argmax(enough) + 1] if enough.any() else first
 
 
 def _mixtures(counts: Matrix, rows: Vector) -> Matrix:

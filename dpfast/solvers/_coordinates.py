@@ -317,9 +317,8 @@ class _Known:
         self.ranged, self.deviations = np.zeros(d, dtype=bool), np.ones(d)
         if learning.ranges is not None:
             told = _column_ranges.learn_ranges(learning.ranges, self.unit * self.height, curator)
-            if told is not None:
-                self.ranged, self.deviations = told.believed, told.deviation / self.unit
-                self.center = np.where(self.ranged, told.center / self.unit, 0.0)
+            self.ranged, self.deviations = told.believed, told.deviation / self.unit
+            self.center = np.where(self.ranged, told.center / self.unit, 0.0)
         if learning.lengths is not None:
             usual = usual_length(learning.lengths, curator)
             self.scale = np.where(self.categories, 1.0, usual)
