@@ -76,15 +76,15 @@ class LongRows(Query):
 
     A row of length 4 or less counts nothing, one of 64 or more counts 1, and between the two it
     counts p, in proportion to the logarithm: heavy tails count less than codes for missing values.
-    Behind that count come, if asked for, what columns have of it: ``p z² / ‖z‖²`` of a row that is
+    Behind that count comes, if asked for, what columns have of it: ``p z² / ‖z‖²`` of a row that is
     z long.  The arguments are center and factor; columns of factor 0 are left out.  A group of rows
     contributes the mean over them.
 
-    Sensitivity: 1, with columns √2.  A row adds a number p from 0 to 1, and so does a mean of such
-    numbers.  With columns it adds (p, v), v of entries >= 0 that add up to p, so ``‖v‖ <= p``, and
-    so does a mean of such rows.  Then ``(p - p')² + ‖v - v'‖² <= (p - p')² + p² + p'²``, which is
-    convex, and at most 2 where p and p' are 0 or 1; without a second row it is at most ``2 p²``.  It
-    moves by less than 0.1 times what the length does, and v by 0.5 times that of z besides.
+    Sensitivity: 1, with columns √2.  A row adds a number p from 0 to 1, and v of entries >= 0 that
+    add up to p, so that ``‖v‖ <= p``; and so does a mean of such rows.  Two of them are apart by
+    the root of ``(p - p')² + ‖v - v'‖² <= (p - p')² + p² + p'²``, which is convex, so that it is
+    largest, 2, where p and p' are 0 or 1.  A row moves p by less than 0.1 times what its length
+    does, and v by 0.5 times that of z besides.
 
     Parameters
     ----------
@@ -101,11 +101,13 @@ class LongRows(Query):
         return math.sqrt(1.0 + self.by_column)
 
     def rounding_error(self) -> float:
-        """Return the error of the sums, and of lengths that are wrong by roundings of entries."""
+        """Return the error of the sums, and of lengths that are wrong by roundings of entries.
+
+        What columns have is a sum of squares, of sparse rows of up to nine times what a row adds.
+        """
         entries = (self.shape.n_features + 8.0) * UNIT * _FARTHEST * self.shape.n_samples
-        return (1.0 + 9.0 * self.by_column) * _unit(self.shape) + (
-            0.1 + 0.6 * self.by_column
-        ) * entries
+        of_columns = self.by_column * (9.0 * _unit(self.shape) + 0.6 * entries)
+        return _unit(self.shape) + 0.1 * entries + of_columns
 
     def length(self, share: float) -> float:
         """The length of which rows add up to this share of all."""
@@ -131,15 +133,16 @@ class LongRows(Query):
         center, factor = point
         unit = factor / math.sqrt(max(1, int(np.count_nonzero(factor))))
         columns = Affine(unit, -center * unit, _LONG)
-        return _sum_over_blocks(prepared, partial(_long, columns=columns, apart=self.by_column))
+        work = partial(_long, columns=columns, by_column=self.by_column)
+        return _sum_over_blocks(prepared, work)
 
 
-def _long(problem: RowAccess, columns: Affine, apart: bool) -> Vector:
+def _long(problem: RowAccess, columns: Affine, by_column: bool) -> Vector:
     """How many of some rows are long, and what columns have of that."""
     shares = problem.row_shares()
     place = np.minimum(-np.log(shortened(problem, columns)) / math.log(_VERY_LONG / _LONG), 1.0)
     count = np.array([place.sum() if shares is None else place @ shares])
-    if not apart:
+    if not by_column:
         return count
     # Rows that count are shortened to the radius, by whose square squares are divided.
     squares = part_sums(problem, columns=columns, squares=True, parts=place)[2]

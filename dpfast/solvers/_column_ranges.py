@@ -32,7 +32,7 @@ ROUNDS, _BINS = 4, 101
 _WIDTHS = 10
 # All rows in units of a count's noise: with fewer, columns are not found; more than the second tell
 # no more.  Shares of the budget, in units of mu²: a round costs the usual one if it has rows enough
-# then, and up to the most; and the count of long rows three times as much, between the two.
+# then, and up to the most; and the count of long rows twice three times as much, between the two.
 _LEAST_SEEN, _AMPLE = 10.0, 50.0
 _LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
 # No scale is less than so many of the last bins; and a column has one value, beside rare ones that
@@ -80,7 +80,7 @@ def cost(rounds: int, share: float) -> float:
 
 
 def _for_long_rows(share: float) -> float:
-    return min(max(3.0 * share, _USUAL), _MOST)
+    return 2.0 * min(max(3.0 * share, _USUAL), _MOST)
 
 
 def planned(
@@ -133,13 +133,15 @@ def _blamed(long_rows: Gaussian, found: Ranges, curator: Curator) -> NDArray[np.
     largest = query.largest_factor(center)
     factor = np.where(found.believed, np.minimum(1.0 / found.deviation, largest), 0.0)
     told, doubt = curator.release(long_rows, center, factor), _DOUBT * long_rows.stddev
-    too_many, of_columns = told[0] - _MOST_LONG * query.shape.n_samples - doubt, told[1:]
-    if too_many <= 0.0:
-        return np.empty(0, dtype=np.intp)
-    # Those first that have most of it; all, if they do not add up.
-    first = np.argsort(-of_columns)
-    enough = np.cumsum(of_columns[first]) >= too_many
-    return first[: np.argmax(enough) + 1] if enough.any() else first
+    count, of_columns, columns = told[0], told[1:], np.flatnonzero(found.believed)
+    too_many = count - _MOST_LONG * query.shape.n_samples
+    if too_many <= doubt or columns.size == 0:
+        return columns[:0]
+    # Those that have most of it, until they have it beyond doubt; all, if they never do.
+    columns = columns[np.argsort(-of_columns[columns])]
+    doubts = doubt * np.sqrt(np.arange(1.0, len(columns) + 1.0))
+    enough = np.cumsum(of_columns[columns]) - doubts >= too_many
+    return columns[: np.argmax(enough) + 1] if enough.any() else columns
 
 
 def _mixtures(counts: Matrix, rows: Vector) -> Matrix:
