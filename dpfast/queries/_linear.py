@@ -63,11 +63,13 @@ def affine_of(shape: ProblemShape, transform: Matrix, radius: float) -> Affine |
     return Affine(np.diagonal(square).copy(), shift, radius)
 
 
-def part_sums(problem: RowAccess, *, columns: Affine, squares: bool) -> Matrix:
+def part_sums(
+    problem: RowAccess, *, columns: Affine, squares: bool, parts: Vector | None = None
+) -> Matrix:
     """Sums over the rows, entry by entry: of ``f_i z_i⁺``, ``f_i z_i⁻`` and ``f_i² z_i²``.
 
     ``f_i <= 1`` shortens a row to the radius.  Where a record is a group, its rows' mean counts.
-    Without `squares` there are the first two.
+    Without `squares` there are the first two.  `parts`, from 0 to 1, say what a row counts besides.
     """
     of_chunk = _part_sums
     if problem.sparse and not _by_stored_entries(problem, columns):
@@ -76,7 +78,9 @@ def part_sums(problem: RowAccess, *, columns: Affine, squares: bool) -> Matrix:
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
         sums = np.zeros((2 + squares, len(columns.factor)))
-        of_chunk(kernel, first, last, columns, shares(start, stop), sums)
+        share = shares(start, stop)
+        share = share if parts is None else share * parts[start:stop]
+        of_chunk(kernel, first, last, columns, share, sums)
         return sums
 
     # Of sparse rows a chunk has few entries beside the columns that it has sums of.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpfast._typing import Vector
 from dpfast.mechanisms import Query
 from dpfast.privacy import records_apart
-from dpfast.queries._linear import Affine, column_counts, shortened
+from dpfast.queries._linear import Affine, column_counts, part_sums, shortened
 from dpfast.queries.coordinates import _sum_over_blocks, _unit
 from dpfast.shape import UNIT, ProblemShape
 from dpfast.sums import RowAccess, RowSums
@@ -75,27 +75,39 @@ class LongRows(Query):
     """How many rows are long: by ``‖factor (x - center)‖`` over the root of the number of columns.
 
     A row of length 4 or less counts nothing, one of 64 or more counts 1, and between the two it
-    counts in proportion to the logarithm: heavy tails count less than codes for missing values.
-    The arguments are center and factor; columns of factor 0 are left out.  A group of rows
+    counts p, in proportion to the logarithm: heavy tails count less than codes for missing values.
+    Behind that count comes, if asked for, what columns have of it: ``p z² / ‖z‖²`` of a row that is
+    z long.  The arguments are center and factor; columns of factor 0 are left out.  A group of rows
     contributes the mean over them.
 
-    Sensitivity: 1.  A row adds a number from 0 to 1, and so does a mean of such numbers.  It moves
-    by less than 0.1 times what the length does.
+    Sensitivity: 1, with columns √2.  A row adds a number p from 0 to 1, and v of entries >= 0 that
+    add up to p, so that ``‖v‖ <= p``; and so does a mean of such rows.  Two of them are apart by
+    the root of ``(p - p')² + ‖v - v'‖² <= (p - p')² + p² + p'²``, which is convex, so that it is
+    largest, 2, where p and p' are 0 or 1.  A row moves p by less than 0.1 times what its length
+    does, and v by 0.5 times that of z besides.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    by_column : bool, default=False
     """
 
-    dimension = 1
-
-    def __init__(self, shape: ProblemShape) -> None:
-        self.shape = shape
+    def __init__(self, shape: ProblemShape, by_column: bool = False) -> None:
+        self.shape, self.by_column = shape, by_column
+        self.dimension = 1 + by_column * shape.n_features
 
     def sensitivity(self, neighboring_relation: str) -> float:
         records_apart(neighboring_relation)  # refuses a relation that there is not
-        return 1.0
+        return math.sqrt(1.0 + self.by_column)
 
     def rounding_error(self) -> float:
-        """Return the error of the sum, and of lengths that are wrong by roundings of entries."""
+        """Return the error of the sums, and of lengths that are wrong by roundings of entries.
+
+        What columns have is a sum of squares, of sparse rows of up to nine times what a row adds.
+        """
         entries = (self.shape.n_features + 8.0) * UNIT * _FARTHEST * self.shape.n_samples
-        return _unit(self.shape) + 0.1 * entries
+        of_columns = self.by_column * (9.0 * _unit(self.shape) + 0.6 * entries)
+        return _unit(self.shape) + 0.1 * entries + of_columns
 
     def length(self, share: float) -> float:
         """The length of which rows add up to this share of all."""
@@ -117,15 +129,21 @@ class LongRows(Query):
             )
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
-        """The number for a center and a factor of the columns."""
+        """The numbers for a center and a factor of the columns."""
         center, factor = point
         unit = factor / math.sqrt(max(1, int(np.count_nonzero(factor))))
-        work = partial(_long, columns=Affine(unit, -center * unit, _LONG))
+        columns = Affine(unit, -center * unit, _LONG)
+        work = partial(_long, columns=columns, by_column=self.by_column)
         return _sum_over_blocks(prepared, work)
 
 
-def _long(problem: RowAccess, columns: Affine) -> Vector:
-    """How many of some rows are long."""
+def _long(problem: RowAccess, columns: Affine, by_column: bool) -> Vector:
+    """How many of some rows are long, and what columns have of that."""
     shares = problem.row_shares()
     place = np.minimum(-np.log(shortened(problem, columns)) / math.log(_VERY_LONG / _LONG), 1.0)
-    return np.array([place.sum() if shares is None else place @ shares])
+    count = np.array([place.sum() if shares is None else place @ shares])
+    if not by_column:
+        return count
+    # Rows that count are shortened to the radius, by whose square squares are divided.
+    squares = part_sums(problem, columns=columns, squares=True, parts=place)[2]
+    return np.append(count, np.maximum(squares, 0.0) / _LONG**2)

@@ -6,7 +6,8 @@ some thousand times narrower than its bounds.
 
 Counts of a share of the rows tell nothing of rare entries far away, and coordinates in which many
 rows are long lose these.  So columns whose entries are mostly one value are left out, and rows that
-are long in the others are counted: if many are, nothing of all this is believed.
+are long in the others are counted: if many are, columns that make most of them long are not
+believed, and none if that does not explain it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ROUNDS, _BINS = 4, 101
 _WIDTHS = 10
 # All rows in units of a count's noise: with fewer, columns are not found; more than the second tell
 # no more.  Shares of the budget, in units of mu²: a round costs the usual one if it has rows enough
-# then, and up to the most; and the count of long rows three times as much, between the two.
+# then, and up to the most; and the count of long rows twice three times as much, between the two.
 _LEAST_SEEN, _AMPLE = 10.0, 50.0
 _LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
 # No scale is less than so many of the last bins; and a column has one value, beside rare ones that
@@ -79,7 +80,7 @@ def cost(rounds: int, share: float) -> float:
 
 
 def _for_long_rows(share: float) -> float:
-    return min(max(3.0 * share, _USUAL), _MOST)
+    return 2.0 * min(max(3.0 * share, _USUAL), _MOST)
 
 
 def planned(
@@ -91,12 +92,12 @@ def planned(
 ) -> ColumnRanges:
     """Settle the accesses; `release` calibrates one from its share of the budget."""
     histogram = release(share, ColumnHistogram(shape, columns, _BINS), _RANGES)
-    long_rows = release(_for_long_rows(share), LongRows(shape), _LONG_ROWS)
+    long_rows = release(_for_long_rows(share), LongRows(shape, by_column=True), _LONG_ROWS)
     return ColumnRanges(histogram, long_rows, rounds)
 
 
-def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Ranges | None:
-    """What the counts tell, in the rows' units; None if many rows are long.
+def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Ranges:
+    """What the counts tell, in the rows' units.
 
     Entries are looked for up to this height on either side of zero.
     """
@@ -120,18 +121,27 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
     found.center[columns] = center
     found.deviation[columns] = bin_width * np.maximum(deviation, _LEAST_WIDTH)
     found.believed[columns] = two.max(axis=1) < _MOSTLY * rows
-    return found if _rows_are_short(ranges.long_rows, found, curator) else None
+    found.believed[_blamed(ranges.long_rows, found, curator)] = False
+    return found
 
 
-def _rows_are_short(long_rows: Gaussian, found: Ranges, curator: Curator) -> bool:
-    """Whether few rows are long in the columns that were found."""
+def _blamed(long_rows: Gaussian, found: Ranges, curator: Curator) -> NDArray[np.intp]:
+    """The columns that make too many rows long."""
     query = long_rows.query
     assert isinstance(query, LongRows)
     center = np.where(found.believed, found.center, 0.0)
     largest = query.largest_factor(center)
     factor = np.where(found.believed, np.minimum(1.0 / found.deviation, largest), 0.0)
-    count = float(curator.release(long_rows, center, factor)[0])
-    return count <= _MOST_LONG * query.shape.n_samples + _DOUBT * long_rows.stddev
+    told, doubt = curator.release(long_rows, center, factor), _DOUBT * long_rows.stddev
+    count, of_columns, columns = told[0], told[1:], np.flatnonzero(found.believed)
+    too_many = count - _MOST_LONG * query.shape.n_samples
+    if too_many <= doubt or columns.size == 0:
+        return columns[:0]
+    # Those that have most of it, until they have it beyond doubt; all, if they never do.
+    columns = columns[np.argsort(-of_columns[columns])]
+    doubts = doubt * np.sqrt(np.arange(1.0, len(columns) + 1.0))
+    enough = np.cumsum(of_columns[columns]) - doubts >= too_many
+    return columns[: np.argmax(enough) + 1] if enough.any() else columns
 
 
 def _mixtures(counts: Matrix, rows: Vector) -> Matrix:

@@ -56,10 +56,10 @@ _UNSEEN = 1.5
 _SPIKE = 0.6
 # And by so many the mean of the rows' weights differs from the largest, if it does.
 _BELIEF_IN_WEIGHTS = 2.0
-# Of columns whose range is known: deviations of the noise up to which entries may be farther from
-# the center than that tells; how much wider rounds begin; how well the center is known; and how
-# much wider a scale may end.
-_FARTHER, _WIDER, _OFF, _FAR_WIDER = 4.0, 2.0, 0.5, 10.0
+# Of columns whose range is known: by how much, and by how many deviations of the noise besides,
+# entries may be farther from the center than that tells; how much wider rounds begin; how well the
+# center is known; and how much wider a scale may end.
+_ABOUT, _FARTHER, _WIDER, _OFF, _FAR_WIDER = 1.25, 4.0, 2.0, 0.5, 10.0
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
 _COUNTED, _RAREST = 5.0, 4.0
 # Entries of an undeclared column are seen if those on either side of its center stand out by so
@@ -317,9 +317,8 @@ class _Known:
         self.ranged, self.deviations = np.zeros(d, dtype=bool), np.ones(d)
         if learning.ranges is not None:
             told = _column_ranges.learn_ranges(learning.ranges, self.unit * self.height, curator)
-            if told is not None:
-                self.ranged, self.deviations = told.believed, told.deviation / self.unit
-                self.center = np.where(self.ranged, told.center / self.unit, 0.0)
+            self.ranged, self.deviations = told.believed, told.deviation / self.unit
+            self.center = np.where(self.ranged, told.center / self.unit, 0.0)
         if learning.lengths is not None:
             usual = usual_length(learning.lengths, curator)
             self.scale = np.where(self.categories, 1.0, usual)
@@ -347,8 +346,8 @@ class _Known:
         self.others = moves & ((above_least < -doubt) | (above_most > doubt))  # for sure
         least = _least_seen(size, apart, self.numbers & first)
         low, high = _variance_bounds(size, least, mean, apart, self.scale, self.spike)
-        # Where entries are, on average, no farther from the center than their range tells.
-        farthest = self.deviations / math.sqrt(_NORMAL)
+        # Where entries are, on average, about as far from the center as their range tells.
+        farthest = _ABOUT * self.deviations / math.sqrt(_NORMAL)
         near = self.ranged & (self.scale * (size - _FARTHER * apart) < farthest)
         if first:
             alike = np.where(least < _UNSEEN * apart, self.scale * least, math.inf)

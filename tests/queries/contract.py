@@ -468,6 +468,7 @@ def weighted_of(loss: Loss) -> list[tuple[Any, float]]:
 RANGES: dict[str, tuple[Callable[..., Query], tuple[Any, ...]]] = {
     "columns in bins": (ColumnHistogram, (np.array([0, 2]), 5)),
     "long rows": (LongRows, ()),
+    "long rows by column": (LongRows, (True,)),
 }
 
 

@@ -30,7 +30,7 @@ def curator_of(problem, settled, seed=0):
 
 
 def learned(X, epsilon=1.0, seed=0):
-    """The ranges, or None; in units of the columns."""
+    """The ranges, in units of the columns."""
     problem = declared(X)
     settled = plan(problem, "dp-whitened-gd", Budget(epsilon, DELTA))
     ranges = settled.settings.learning.ranges
@@ -68,9 +68,11 @@ def test_rare_values_far_away_do_not_let_a_column_seem_narrow():
         X[:, 0] = rng.uniform(-1.0, 1.0, 3_000)
         y = np.where(rng.logistic(size=3_000) < X[:, 0], 1.0, -1.0)
         problem = declared(X, y)
-        for seed in range(6):
-            w = solve(problem, "dp-whitened-gd", Budget(1.0, DELTA), random_state=seed).w
-            assert problem.objective(w) / 3_000 < 0.8
+        fits = (
+            solve(problem, "dp-whitened-gd", Budget(1.0, DELTA), random_state=seed).w
+            for seed in range(8)
+        )
+        assert np.mean([problem.objective(w) for w in fits]) / 3_000 < 0.77
 
 
 def test_where_many_rows_are_long_nothing_is_believed():
@@ -79,17 +81,20 @@ def test_where_many_rows_are_long_nothing_is_believed():
     assert learned(X).believed.all()
     far = rng.random((20_000, 5)) < 0.1  # four rows in ten have an entry far away
     X[far] = rng.uniform(-1.0, 1.0, far.sum())
-    assert learned(X) is None
+    assert not learned(X).believed.any()
 
 
-def test_codes_for_missing_values_in_one_column_are_long_rows():
+def test_codes_for_missing_values_in_one_column_leave_the_others_narrow():
     """One row in fifty has its entry at the other end: too few for the counts in bins to show."""
     rng = np.random.default_rng(7)
     X = 0.9 + 0.02 * rng.standard_normal((20_000, 6))
     X[rng.random(20_000) < 0.02, 3] = -1.0
+    X[:, 5] = 0.02 * rng.standard_normal(20_000)
     for seed in range(3):
-        told = learned(X, epsilon=3.0, seed=seed)
-        assert told is None or not told.believed[3]
+        assert (
+            learned(X, epsilon=3.0, seed=seed).believed.tolist()
+            == [True] * 3 + [False] + [True] * 2
+        )
 
 
 def test_narrow_columns_get_a_weight_and_rare_spikes_none():
@@ -123,11 +128,11 @@ def test_scales_of_columns_whose_range_is_known_leave_no_room_for_spikes():
 
 
 def test_noise_in_the_count_of_long_rows_is_not_taken_for_rows():
-    """Where no row is long, the ranges are believed in nearly all runs."""
+    """Where no row is long, ranges are believed in nearly all runs."""
     rng = np.random.default_rng(6)
     X = 0.4 + 2e-3 * rng.standard_normal((3_000, 2))
     found = [learned(X, epsilon=0.3, seed=seed) for seed in range(24)]
-    assert sum(told is not None for told in found) >= 23
+    assert sum(told.believed.any() for told in found) >= 23
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
@@ -145,7 +150,7 @@ def test_the_share_lets_rows_stand_out(relation):
         assert n >= 9.9 * ranges.histogram.stddev
         events = [*ranges.histogram.events() * ranges.rounds, *ranges.long_rows.events()]
         spent = sum((event.sensitivity / event.stddev) ** 2 for event in events)
-        assert spent < 0.041 * budget_mu(Budget(epsilon, DELTA)) ** 2
+        assert spent < 0.049 * budget_mu(Budget(epsilon, DELTA)) ** 2
         queries = [type(mechanism.query) for mechanism, _ in settled.accesses[:2]]
         assert queries == [ColumnHistogram, LongRows]
         assert settled.accesses[0][1] == _column_ranges.ROUNDS
@@ -168,6 +173,21 @@ def test_long_rows_are_counted():
     center, factor = np.zeros(2), np.array([80.0, 0.0])
     (count,) = query.evaluate(problem, center, factor)
     assert count == pytest.approx(1.0 + 0.75 + 1.0 + 1.0)
+
+
+def test_columns_have_their_part_of_long_rows():
+    """By the squares of what they add to the length, of two columns over two."""
+    X = np.array([[0.96, 0.0], [0.4, 0.1], [0.1, 0.2], [0.003, 0.004], [0.0, 0.24]])
+    problem = Problem(X, np.ones(5), "logistic", data_norm=1.0)
+    query = LongRows(problem.shape, by_column=True)
+    center, factor = np.array([0.0, 0.04]), np.full(2, 80.0)
+    count, *of_columns = query.evaluate(problem, center, factor)
+    squares = np.square(80.0 * (X - center)) / 2.0
+    lengths = squares.sum(axis=1)
+    part = np.clip(0.5 * np.log(lengths / 16.0) / np.log(16.0), 0.0, 1.0)
+    assert count == pytest.approx(part.sum())
+    np.testing.assert_allclose(of_columns, part @ (squares / lengths[:, None]))
+    assert sum(of_columns) == pytest.approx(count)
 
 
 def test_what_rounding_is_not_charged_for_is_refused():
