@@ -5,25 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
 
 from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.fused import SampledSteps
-from dpfast.privacy import (
-    SAMPLINGS,
-    Budget,
-    Event,
-    Ledger,
-    affordable,
-    records_apart,
-    relation_of,
-    unit_of,
-)
+from dpfast.privacy import SAMPLINGS, Budget, Event, records_apart, relation_of, unit_of
 from dpfast.privacy.calibration import budget_mu
-from dpfast.privacy.sampled_noise import check_priced, noise_multiplier, sampled_unit_events
+from dpfast.privacy.sampled_noise import (
+    check_priced,
+    least_admitted,
+    noise_multiplier,
+    sampled_unit_events,
+)
 from dpfast.queries import BatchSum
 from dpfast.queries.gradient import within_norm
 from dpfast.shape import ProblemShape
@@ -35,12 +30,8 @@ SCHEDULES: Mapping[str, Callable[[Vector], Vector]] = {
 }
 """Step sizes relative to the first, at t = 1, 2, ..."""
 
-T = TypeVar("T")
-
 # Parts in which a run is charged: an interruption loses the rest of a part.
 _PARTS = 16
-# Multipliers that are tried; mostly the first is enough, and the last is a thousand times that.
-_TURNS = 120
 
 
 def default_sampling(sampling: str, neighboring_relation: str) -> str:
@@ -111,29 +102,6 @@ def least_noisy_steps(
         return steps, steps.named("noisy steps").events()
 
     return least_admitted(made, multiplier, budget, accountant)
-
-
-def least_admitted(
-    made: Callable[[float], tuple[T, tuple[Event, ...]]],
-    multiplier: float,
-    budget: Budget,
-    accountant: str,
-) -> T:
-    """What is made of the first multiplier whose events a ledger admits, from one that about does.
-
-    Raises
-    ------
-    BudgetExceeded
-        By the ledger, where no noise will do, since delta has no room for samplers.
-    """
-    more = 1e-5
-    for _ in range(_TURNS):
-        found, events = made(multiplier)
-        if affordable(events, budget, accountant):
-            return found
-        multiplier, more = multiplier * (1.0 + more), 1.1 * more
-    Ledger(budget, accountant).check(*events, alone=True)
-    return found
 
 
 def step_sizes(first: float, schedule: str) -> Callable[[int, int], Vector | float]:

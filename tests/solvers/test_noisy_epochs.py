@@ -11,7 +11,7 @@ import dpfast
 from dpfast import Budget, Ledger, LogisticRegression, Loss, Problem, ProblemShape
 from dpfast.errors import BudgetExceeded
 from dpfast.fused import State, Walk
-from dpfast.privacy import affordable, smallest_noise
+from dpfast.privacy import affordable, sampled_noise, smallest_noise
 from dpfast.privacy.sampled_noise import noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum
 from dpfast.queries.batches import poisson_capacity
@@ -169,7 +169,7 @@ def test_a_delta_without_room_for_samplers_is_refused_after_few_trials(solver, m
         next(trials)  # or StopIteration: no noise would ever do
         return affordable(*arguments)
 
-    monkeypatch.setattr(noisy, "affordable", counted)
+    monkeypatch.setattr(sampled_noise, "affordable", counted)
     for relation in SOLVERS[solver].relations:
         # Poisson batches alone add 10^-60 a step.
         delta = 1e-48 if relation == "add_or_remove_one" else 1e-300

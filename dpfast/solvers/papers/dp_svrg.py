@@ -34,7 +34,7 @@ from dpfast.privacy import (
     GaussianEvent,
     records_apart,
 )
-from dpfast.privacy.sampled_noise import noise_multiplier, sampled_unit_events
+from dpfast.privacy.sampled_noise import least_admitted, noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum, ClippedGradient
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
@@ -42,7 +42,6 @@ from dpfast.solvers._noisy_epochs import (
     balanced_time,
     default_batch,
     default_sampling,
-    least_admitted,
     settle_clip_norm,
 )
 
