@@ -17,6 +17,8 @@ MARGIN = 1e-10
 """Relative amount by which calibrations stay inside their budget. It covers the rounding errors of
 the conversions (below 1e-11) and of adding up the parts into which a plan cuts a budget."""
 
+_LEAST_RHO = 1e-300
+
 _GRID_LOSS = 1e-3
 """What the accountant "pld" may find a Gaussian release to cost more than it does."""
 
@@ -96,7 +98,8 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     Raises
     ------
     TypeError, ValueError
-        If an argument is not a real number or is out of its range.
+        If an argument is not a real number or is out of its range; also if rho would be below
+        1e-300.
 
     Examples
     --------
@@ -111,9 +114,15 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 @lru_cache(maxsize=256)
 def _zcdp_rho(epsilon: float, delta: float) -> float:
     """:func:`zcdp_rho` of numbers that were checked: a fit asks several times for the same."""
-    # The simple rule, solved for rho, is safe.
+    # The simple rule, solved for rho, is safe; at 0, to which squares underflow, the search stays.
     log_term = -math.log(delta)
     low = (epsilon / (math.sqrt(log_term + epsilon) + math.sqrt(log_term))) ** 2
+    low = max(low, _LEAST_RHO)
+    if epsilon < _LEAST_RHO or zcdp_epsilon(low, delta) > epsilon:
+        raise ValueError(
+            f"epsilon={epsilon:g} with delta={delta:g} is too small for zero-concentrated privacy: "
+            f"its rho would be below {_LEAST_RHO:g}. Give a larger epsilon or delta."
+        )
     high = 2.0 * low
     while zcdp_epsilon(high, delta) < epsilon:
         high *= 2.0

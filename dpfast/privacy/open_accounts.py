@@ -79,8 +79,8 @@ class Charged(Protocol):
         ...
 
 
-ACTIVE: ContextVar[tuple[Charged, ...] | None] = ContextVar("dpfast_accountants", default=None)
-"""The accounts whose blocks this context opened; () where all that is done was paid for as one."""
+ACTIVE: ContextVar[tuple[Charged, ...]] = ContextVar("dpfast_accountants", default=())
+"""The accounts whose blocks this context opened."""
 
 ENTERED: list[Charged] = []
 """All accounts of this process whose blocks are open, outermost first."""
@@ -98,9 +98,7 @@ def active_accountants() -> tuple[Charged, ...]:
         that of a part is open elsewhere.
     """
     own = ACTIVE.get()
-    if own == ():
-        return ()
-    opened = [account for account in own or () if any(account is other for other in ENTERED)]
+    opened = [account for account in own if any(account is other for other in ENTERED)]
     above = {account.identity: account for account in _accounts_above(bool(opened))}
     if not ENTERED and not above:
         return ()
@@ -112,7 +110,7 @@ def active_accountants() -> tuple[Charged, ...]:
         account
         for account in ENTERED
         if account.identity not in paid
-        and (account.all_threads or any(account is other for other in own or ()))
+        and (account.all_threads or any(account is other for other in own))
     )
     known = {account.identity for account in here} | paid
     return (*(a for identity, a in above.items() if identity not in known), *here)
@@ -136,12 +134,12 @@ def enter(account: Charged) -> None:
             # A warning that is made an error, or an interrupt: nobody will leave this block.
             ENTERED.pop()
             raise
-    ACTIVE.set((*(ACTIVE.get() or ()), account))
+    ACTIVE.set((*ACTIVE.get(), account))
 
 
 def leave(account: Charged) -> None:
     """Close the block of an account."""
-    ACTIVE.set(tuple(a for a in ACTIVE.get() or () if a is not account) or None)
+    ACTIVE.set(tuple(a for a in ACTIVE.get() if a is not account))
     with _lock:
         ENTERED[:] = [other for other in ENTERED if other is not account]
         _announce()

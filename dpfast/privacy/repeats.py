@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.budget import MAX_EPSILON, Budget
 from dpfast.privacy.ledger import Ledger
-from dpfast.privacy.open_accounts import ACTIVE, active_accountants
+from dpfast.privacy.open_accounts import active_accountants
 from dpfast.privacy.report import PrivacyReport
 
 #: Kinds of fits: those that are alike are counted.
@@ -66,8 +66,7 @@ class FitLog:
         The caller warns once the model is kept: a warning may be made an error, and what was paid
         for is not lost to it.
 
-        Nothing is done where an account adds up the fits, or where this one was paid for as a part
-        of something larger.
+        Nothing is done where an account adds up the fits, or all rows are public.
 
         Parameters
         ----------
@@ -83,7 +82,7 @@ class FitLog:
         warning : str or None
             The text of a `RepeatedFitWarning`; None if there is nothing new to say.
         """
-        if _PUBLIC.get() or ACTIVE.get() == () or _added_up():
+        if _PUBLIC.get() or _added_up():
             return report, None
         fit = _Fit(n_records, n_features, report)
         with self._lock:

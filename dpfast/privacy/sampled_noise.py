@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from scipy.optimize import brentq
 
@@ -14,8 +14,11 @@ from dpfast.privacy.accountants import ACCOUNTANTS
 from dpfast.privacy.accountants.rdp import RDPAccountant
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.calibration import budget_mu
-from dpfast.privacy.calibration_search import smallest_noise
+from dpfast.privacy.calibration_search import affordable, smallest_noise
 from dpfast.privacy.events import Event, SubsampledGaussianEvent
+from dpfast.privacy.ledger import Ledger
+
+T = TypeVar("T")
 
 # Between orders that are tried: what is lost by it is less than a hundredth of the noise.
 _ORDER_FACTOR = 1.08
@@ -23,6 +26,8 @@ _MAX_TURNS = 40
 # Of the logarithm of a multiplier that privacy loss distributions have to find.
 _PLD_TOLERANCE = 1e-4
 _LARGEST_LOG_NOISE = 100.0
+# Multipliers that are tried; mostly the first is enough, and the last is a thousand times that.
+_TURNS = 120
 
 
 @lru_cache(maxsize=4096)
@@ -162,6 +167,29 @@ def noise_multiplier(
     *key : hashable
     """
     return _multiplier(key, budget, accountant, unit_events)
+
+
+def least_admitted(
+    made: Callable[[float], tuple[T, tuple[Event, ...]]],
+    multiplier: float,
+    budget: Budget,
+    accountant: str,
+) -> T:
+    """What is made of the first multiplier whose events a ledger admits, from one that about does.
+
+    Raises
+    ------
+    BudgetExceeded
+        By the ledger, where no noise will do, since delta has no room for samplers.
+    """
+    more = 1e-5
+    for _ in range(_TURNS):
+        found, events = made(multiplier)
+        if affordable(events, budget, accountant):
+            return found
+        multiplier, more = multiplier * (1.0 + more), 1.1 * more
+    Ledger(budget, accountant).check(*events, alone=True)
+    return found
 
 
 def check_priced(accountant: str, sampling: str, neighboring_relation: str) -> None:

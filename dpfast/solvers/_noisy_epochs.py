@@ -11,9 +11,14 @@ import numpy as np
 from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_integer, check_real
 from dpfast.fused import SampledSteps
-from dpfast.privacy import SAMPLINGS, Budget, affordable, records_apart, relation_of, unit_of
+from dpfast.privacy import SAMPLINGS, Budget, Event, records_apart, relation_of, unit_of
 from dpfast.privacy.calibration import budget_mu
-from dpfast.privacy.sampled_noise import check_priced, noise_multiplier, sampled_unit_events
+from dpfast.privacy.sampled_noise import (
+    check_priced,
+    least_admitted,
+    noise_multiplier,
+    sampled_unit_events,
+)
 from dpfast.queries import BatchSum
 from dpfast.queries.gradient import within_norm
 from dpfast.shape import ProblemShape
@@ -91,11 +96,12 @@ def least_noisy_steps(
     if multiplier is None:
         key = (neighboring_relation, query.sampling, query.batch, query.shape.n_samples, n_steps)
         multiplier = noise_multiplier(budget, accountant, sampled_unit_events, *key)
-    while True:
+
+    def made(multiplier: float) -> tuple[SampledSteps, tuple[Event, ...]]:
         steps = SampledSteps(query, multiplier, neighboring_relation, n_steps=n_steps, noise=noise)
-        if affordable(steps.events(), budget, accountant):
-            return steps
-        multiplier *= 1.0 + 1e-5
+        return steps, steps.named("noisy steps").events()
+
+    return least_admitted(made, multiplier, budget, accountant)
 
 
 def step_sizes(first: float, schedule: str) -> Callable[[int, int], Vector | float]:

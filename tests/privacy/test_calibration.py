@@ -137,6 +137,15 @@ def test_zcdp_rho_is_the_largest_that_is_safe(epsilon):
         assert zcdp_epsilon(rho, delta) <= epsilon < zcdp_epsilon(rho * (1 + 1e-6), delta)
 
 
+@pytest.mark.parametrize("epsilon", [1e-150, 1e-170, 1e-300])
+def test_zcdp_rho_of_an_epsilon_whose_square_is_no_number(epsilon):
+    # What is left is bought by delta.
+    assert zcdp_rho(epsilon, 1e-9) == pytest.approx(zcdp_rho(1e-100, 1e-9))
+    for smaller, delta in ((5e-324, 1e-9), (epsilon, 1e-300)):
+        with pytest.raises(ValueError, match="its rho would be below 1e-300"):
+            zcdp_rho(smaller, delta)
+
+
 def test_zcdp_is_never_cheaper_than_the_exact_gaussian():
     for mu in (1e-3, 0.1, 1.0, 10.0):
         for delta in (1e-12, 1e-6, 1e-2):

@@ -7,13 +7,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import dpfast
 from dpfast import Budget, Ledger, LogisticRegression, Loss, Problem, ProblemShape
+from dpfast.errors import BudgetExceeded
 from dpfast.fused import State, Walk
-from dpfast.privacy import smallest_noise
+from dpfast.privacy import affordable, sampled_noise, smallest_noise
 from dpfast.privacy.sampled_noise import noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum
 from dpfast.queries.batches import poisson_capacity
 from dpfast.random import SecureGenerator
+from dpfast.solvers import SOLVERS
 from dpfast.solvers import _noisy_epochs as noisy
 
 PAIRS = [("poisson", "add_or_remove_one"), ("fixed-size", "replace_one")]
@@ -156,3 +159,24 @@ def test_estimators_use_it(solver):
                                classes=[0, 1], random_state=0).fit(X, y)  # fmt: skip
     assert model.score(X, y) > 0.8
     assert model.privacy_.epsilon <= 50.0
+
+
+@pytest.mark.parametrize("solver", ["dp-sgd", "dp-svrg", "rrpsgd"])
+def test_a_delta_without_room_for_samplers_is_refused_after_few_trials(solver, monkeypatch):
+    trials = iter(range(1000))
+
+    def counted(*arguments):
+        next(trials)  # or StopIteration: no noise would ever do
+        return affordable(*arguments)
+
+    monkeypatch.setattr(sampled_noise, "affordable", counted)
+    for relation in SOLVERS[solver].relations:
+        # Poisson batches alone add 10^-60 a step.
+        delta = 1e-48 if relation == "add_or_remove_one" else 1e-300
+        with pytest.raises(BudgetExceeded, match="Give a larger delta"):
+            dpfast.plan(
+                ProblemShape(1000, 5, 1.0),
+                solver,
+                Budget(1.0, delta),
+                neighboring_relation=relation,
+            )

@@ -32,10 +32,9 @@ from dpfast.privacy import (
     Budget,
     Event,
     GaussianEvent,
-    affordable,
     records_apart,
 )
-from dpfast.privacy.sampled_noise import noise_multiplier, sampled_unit_events
+from dpfast.privacy.sampled_noise import least_admitted, noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum, ClippedGradient
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
@@ -242,7 +241,10 @@ def _least_noisy(
     multiplier = noise_multiplier(budget, accountant, unit_events, *key, epochs, relative)
     influence = records_apart(neighboring_relation) * clip_norm * shape.max_weight
     gradient = ClippedGradient(shape, clip_norm)
-    while True:
+
+    def made(
+        multiplier: float,
+    ) -> tuple[tuple[Gaussian, tuple[SampledSteps, ...]], tuple[Event, ...]]:
         snapshot = Gaussian.of_query(
             relative * multiplier * influence, gradient, neighboring_relation, where=_SNAPSHOT
         )
@@ -251,9 +253,9 @@ def _least_noisy(
             steps.part(0, steps_per_epoch, _where(epoch)) for epoch in range(epochs)
         )
         events = (event for part in differences for event in (snapshot.event(), *part.events()))
-        if affordable(tuple(events), budget, accountant):
-            return snapshot, differences
-        multiplier *= 1.0 + 1e-4
+        return (snapshot, differences), tuple(events)
+
+    return least_admitted(made, multiplier, budget, accountant)
 
 
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
