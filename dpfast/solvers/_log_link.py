@@ -59,8 +59,8 @@ _WIDE, _LEAST = 0.25, 2.0
 # Rows of groups count alike as far as groups then count as much as so many rows; for the weights'
 # direction, as so many a weight.
 _PLENTY, _EACH = 400.0, 100.0
-# Below so many rows a weight correlations are left alone; and clipped slopes shorten weights.
-_CORRELATED, _CLIPPED = 40.0, 20.0
+# Below so many rows a weight correlations are left alone.
+_CORRELATED = 40.0
 # The least clip, in units of the spread, and in means.
 _LEAST_CLIP, _LEAST_MEANS = 0.05, 0.38
 # The largest means are below the highest target that stands out times this.
@@ -75,6 +75,9 @@ _SHORT = 2.0
 _STRETCHED = 0.5
 # Lengths of the weights: usual, the longest that is believed, and up to which margins are normal.
 _USUAL, _LONGEST, _LONG = 0.6, 3.0, 2.0
+# The least part of the way to the minimum that steps are believed to go, and which part of a length
+# is in doubt all the same.
+_LEAST_WAY, _LENGTH_DOUBT = 0.5, 0.1
 # How far a mean of exponentials may be off if margins are not normal, by the length squared; and
 # which part of what the clip cuts, and of slopes far from the end, is in doubt.
 _SKEWED, _CUT, _FAR = 0.15, 0.5, 0.25
@@ -336,6 +339,7 @@ class Direction:
     weights: Vector  # with which the margin of a typical row is 0
     length: float  # of the weights in the coordinates
     noise: float  # the length that noise alone would give them
+    way: float  # which part of the way to the minimum the steps go
     constant: Vector | None  # the intercept's column
 
 
@@ -361,7 +365,7 @@ def calibrated(
     if found.constant is not None:
         columns.append(found.constant)
     pair = bounded(shape, np.ascontiguousarray(np.column_stack(columns)), limit)
-    believed, doubt = _believed(length, noise, link.rows / shape.dim, shape.n_features)
+    believed, doubt = _believed(length, noise, found.way, shape.n_features)
     stretch = _stretched(shape.loss, spread)
     believed /= math.sqrt(stretch)
     doubt = math.hypot(doubt / math.sqrt(stretch), _STRETCHED * (stretch - 1.0) * believed)
@@ -409,20 +413,21 @@ def calibrated(
     return np.asarray(pair @ q, dtype=np.float64)
 
 
-def _believed(length: float, noise: float, u: float, count: int) -> tuple[float, float]:
+def _believed(length: float, noise: float, way: float, count: int) -> tuple[float, float]:
     """Length of the weights less what noise explains, and its deviation.
 
-    As James & Stein (1961), and no more than is likely of weights of a usual length.
+    As James & Stein (1961), and no more than is likely of weights of a usual length.  The descent
+    went part of the `way` to the minimum, and its noise is what it is.
     """
     explained = min(1.0, (noise / length) ** 2) if length > 0.0 else 1.0
+    way = min(1.0, max(_LEAST_WAY, way))
+    length, noise = length / way, noise / way
     usual = 1.0 / (1.0 + (noise / _USUAL) ** 2)
-    # Clipped slopes make the descent end short of the minimum.
-    clipped = min(1.0, _CLIPPED / u)
-    believed = min(_LONGEST, (1.0 + 0.25 * clipped) * length * min(1.0 - explained, usual))
+    believed = min(_LONGEST, length * min(1.0 - explained, usual))
     doubts = (
         noise * math.sqrt(usual / count),
         0.25 * explained * usual * length,
-        (0.1 + 0.2 * clipped) * believed,
+        _LENGTH_DOUBT * believed,
     )
     return believed, min(_LONGEST, max(1e-6, math.hypot(*doubts)))
 

@@ -609,6 +609,21 @@ def weight_noise(
     return change * noise * np.sqrt(squares)
 
 
+def way_gone(settings: Settings) -> float:
+    """Which part of the way from 0 to the minimum lies behind the average of the late iterates.
+
+    Where the loss is curved as it usually is, by the same recursion as the noise's.
+    """
+    assert settings.ground is not None
+    at = last = total = 0.0
+    for k in range(settings.iterations):
+        z = at + settings.momentum * (at - last)
+        move = settings.ground * (z - 1.0) + settings.shrinkage * z
+        at, last = z - settings.step * move, at
+        total += at * (k >= settings.first_averaged)
+    return total / (settings.iterations - settings.first_averaged)
+
+
 def _ground(settings: Settings, loss: Loss) -> float:
     """The usual curvature where noise piles up, in units of the largest."""
     if loss.kind == "regression" and not is_mean(loss):

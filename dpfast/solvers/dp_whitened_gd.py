@@ -98,6 +98,7 @@ from dpfast.solvers._whitened_descent import (
     descend,
     drawn_by_rareness,
     moderate_effects,
+    way_gone,
     weight_noise,
 )
 
@@ -628,7 +629,7 @@ def _direction(
         v = np.append(v[:-1], 0.0)
     w = coordinates.weights(v, partial(weight_noise, settings, shape, change))
     length = float(np.linalg.norm(np.linalg.solve(coordinates.transform, w)))
-    return Direction(w, length, of_noise, constant)
+    return Direction(w, length, of_noise, way_gone(settings), constant)
 
 
 def _covariance(

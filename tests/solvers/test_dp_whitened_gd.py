@@ -556,6 +556,18 @@ def test_weight_noise(options, curved):
     assert found <= flat
 
 
+def test_way_gone():
+    """Without momentum what is left of the way shrinks by the same factor in every step."""
+    options = {"momentum": 0.0, "shrinkage": 0.0, "iterations": 12, "average": 0.5, "step": 0.8}
+    shape = ProblemShape(5000, 6, 1.0, Loss("poisson"))
+    settings = replace(plan(shape, "dp-whitened-gd", BUDGET, **options).settings, ground=0.2)
+    left = (1.0 - 0.8 * 0.2) ** np.arange(7, 13)
+    assert _whitened_descent.way_gone(settings) == pytest.approx(1.0 - left.mean(), rel=1e-12)
+    slow, pulled = replace(settings, iterations=2), replace(settings, shrinkage=0.1)
+    assert _whitened_descent.way_gone(slow) < 0.4
+    assert _whitened_descent.way_gone(replace(pulled, iterations=999)) == pytest.approx(0.2 / 0.3)
+
+
 @pytest.mark.parametrize(
     ("share", "options", "found"),
     [(0.3, {}, 0.75), (0.006, {}, 0.65), (0.001, {}, 0.35), (0.001, {"average": 0.9}, 0.9)],

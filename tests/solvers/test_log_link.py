@@ -250,7 +250,7 @@ def test_the_calibration_corrects_intercept_and_length():
     link = settled.settings.link
     spread = _log_link.learn_spread(link, problem.shape, curator)
     for length in (0.5, 0.75):
-        start = _log_link.Direction(length * np.eye(3)[0], length, 0.0, np.eye(3)[2])
+        start = _log_link.Direction(length * np.eye(3)[0], length, 0.0, 1.0, np.eye(3)[2])
         found = _log_link.calibrated(link, problem.shape, curator, start, 1e3, spread, ridge=0.0)
         np.testing.assert_allclose(found, [0.6, 0.0, 0.3], atol=0.06)
         curator = Curator(problem, Ledger(Budget(8.0, 1e-6)), SecureGenerator(2))
@@ -271,12 +271,20 @@ def test_the_mean_is_that_of_a_sum_of_targets():
 
 
 def test_a_length_that_noise_explains_is_not_believed():
-    believed, doubt = _log_link._believed(1.5, 1.5, 10.0, 12)
+    believed, doubt = _log_link._believed(1.5, 1.5, 1.0, 12)
     assert believed == 0.0 and 0.1 < doubt < 0.4
-    believed, doubt = _log_link._believed(0.5, 0.01, 1000.0, 12)
+    believed, doubt = _log_link._believed(0.5, 0.01, 1.0, 12)
     assert believed == pytest.approx(0.5, rel=0.01) and doubt < 0.06
     # Twice the noise may be chance; a usual length is likelier.
-    assert _log_link._believed(6.0, 3.0, 3.0, 12)[0] < 0.6
+    assert _log_link._believed(6.0, 3.0, 1.0, 12)[0] < 0.6
+
+
+def test_weights_are_as_much_longer_as_the_descent_stopped_short():
+    whole, short = (_log_link._believed(0.3, 0.001, way, 12)[0] for way in (1.0, 0.8))
+    assert short == pytest.approx(whole / 0.8, rel=0.001)
+    # Overshooting is no reason to doubt the length, nor is a hopeless way one to believe in more.
+    assert _log_link._believed(0.3, 0.001, 1.1, 12)[0] == whole
+    assert _log_link._believed(0.3, 0.001, 0.01, 12)[0] < 2.001 * whole
 
 
 @pytest.mark.parametrize(
