@@ -5,6 +5,9 @@ but the noise in a clipped gradient is the same for all shares.  So rows behind 
 ``4 p (1 - p)``, times their own weights over the largest.  Where that leaves too few of them the
 fit is to be a constant, for which most of the budget is far better spent on the constant's own
 slope: with nothing else in them, rows are as long as they may be, and noise is √d times smaller.
+
+Several classes have far more weights than intercepts, and if nothing but noise is seen of the
+weights they go: the intercepts are what is left to be wrong.  Some gradients are spent on these.
 """
 
 from __future__ import annotations
@@ -13,15 +16,21 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from scipy.special import softmax
 
+from dpfast._typing import Matrix
 from dpfast.curator import Curator
 from dpfast.shape import ProblemShape
+from dpfast.solvers._class_shares import constant_of, longest_slope, tells_class_shares
 from dpfast.solvers._coordinates import Coordinates
 from dpfast.solvers._whitened_descent import Settings, start_of, tells_shares
 from dpfast.solvers._whitened_rules import SURE
 
 # Rows behind one weight, times µ, as if classes were even, from which on weights are learned.
 _ENOUGH = 1.0
+# Several classes are counted until the noise in a share is this part of an even one, by at most one
+# gradient in so many.
+_KNOWN, _ONE_IN = 0.1, 8
 
 
 def counted(
@@ -47,15 +56,51 @@ def counted(
     share = 0.5 + 0.5 * math.tanh(0.5 * float(v[-1]))
     # Rows are as long as they may be, if no slope is to be cut.
     length = settings.clip_norm / max(share, 1.0 - share)
-    transform = np.zeros_like(coordinates.transform)
-    transform[:, -1] = length * coordinates.transform[:, -1]
+    transform = _constant_alone(coordinates, length)
     fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
     while settings.iterations > 1 and not _enough(rows, coordinates):
         slope = float(curator.release(mechanism, fixed, point)[-1]) / unit
-        coordinates = coordinates.with_share(share - slope, mechanism.stddev / unit)
+        told = np.array([1.0 - share + slope, share - slope])
+        coordinates = coordinates.with_shares(told, mechanism.stddev / unit)
         settings = replace(settings, iterations=settings.iterations - 1)
     return settings, coordinates
+
+
+def counted_classes(
+    settings: Settings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
+) -> tuple[Settings, Coordinates]:
+    """The same of several classes, whatever there is to learn of their weights."""
+    settled = settings.james_stein and settings.groups is None
+    if not settled or not tells_class_shares(coordinates):
+        return settings, coordinates
+    classes, mechanism = settings.classes or 0, settings.gradient
+    assert mechanism.query is not None
+    total = coordinates.class_shares()[2]
+    v = constant_of(coordinates, classes)
+    if total == 1.0:
+        v[-1] = 0.0
+    shares = softmax(v[-1])
+    length = settings.clip_norm / longest_slope(shares)
+    transform = _constant_alone(coordinates, length)
+    fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
+    unit = length * shape.n_samples * shape.max_weight * total
+    noise = mechanism.stddev / unit * math.sqrt(1.0 - 1.0 / classes)
+    for _ in range(settings.iterations // _ONE_IN):
+        if coordinates.class_shares()[1] <= _KNOWN / classes:
+            break
+        noisy = curator.release(mechanism, fixed, point)
+        slopes = noisy.reshape(-1, classes)[-1] / unit
+        coordinates = coordinates.with_shares(shares - slopes + slopes.mean(), noise)
+        settings = replace(settings, iterations=settings.iterations - 1)
+    return settings, coordinates
+
+
+def _constant_alone(coordinates: Coordinates, length: float) -> Matrix:
+    """The transform to coordinates of which the constant has this length, and the others none."""
+    transform = np.zeros_like(coordinates.transform)
+    transform[:, -1] = length * coordinates.transform[:, -1]
+    return transform
 
 
 def _enough(rows: float, coordinates: Coordinates) -> bool:

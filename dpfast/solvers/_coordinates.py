@@ -181,14 +181,13 @@ class Coordinates:
         total = max(1.0 + surplus, noise)
         return shares / total, noise / total, total
 
-    def with_share(self, share: float, noise: float) -> Coordinates:
-        """The same, with one more noisy share of the second of two classes."""
+    def with_shares(self, told: Vector, noise: float) -> Coordinates:
+        """The same, with shares of the classes told once more, by noise of this deviation."""
         shares, before, total = self.class_shares()
         trust = before**2 / (before**2 + noise**2)
-        found = float(shares[1]) + trust * (share - float(shares[1]))
         columns = replace(
             self.columns,
-            shares=total * np.array([1.0 - found, found]),
+            shares=total * (shares + trust * (told - shares)),
             share_deviation=self.columns.share_deviation * math.sqrt(1.0 - trust),
         )
         return replace(self, columns=columns)

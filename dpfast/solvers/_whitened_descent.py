@@ -19,6 +19,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import softmax
 
 from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
@@ -26,6 +27,7 @@ from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link
+from dpfast.solvers._class_shares import intercepts_of, longest_slope, tells_class_shares
 from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound
 from dpfast.solvers._groups import Groups
 from dpfast.solvers._intercept import Released, expected_intercept, root
@@ -33,7 +35,7 @@ from dpfast.solvers._level import Level
 from dpfast.solvers._log_link import LogLink, Spread
 from dpfast.solvers._target_range import Place, TargetRange
 from dpfast.solvers._target_tails import Tails
-from dpfast.solvers._whitened_rules import is_mean
+from dpfast.solvers._whitened_rules import NARROWEST_CORNER, is_mean
 
 # The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
 # slopes that are clipped do not follow the weights.  By the square of the clip, between these; and
@@ -341,13 +343,39 @@ def _without_noise(
 
     found = v[:free] / deviation()
     if several:
-        v[:free] *= kept_of_classes(found, first)
+        part = kept_of_classes(found, first)
     else:
         # How residuals bend their loss is a guess.
         power = 2.0 if shape.loss.kind == "classification" else 3.0
-        v[:free] *= kept(found, first, coordinates.squares(), settings, power)
+        part = kept(found, first, coordinates.squares(), settings, power)
+    v[:free] *= part
+    # Intercepts go as far to the best constant: of a mean of points a convex loss is no larger than
+    # the mean of the losses.
+    told = settings.groups is None and not settings.ridge and tells_class_shares(coordinates)
+    if told and several:
+        constant = _constant_told(v[-1], settings, shape, coordinates, change)
+        v[-1] = part * v[-1] + (1.0 - part) * constant
+    elif told and shape.loss.cornered and shape.loss.default_width:
+        narrow = shape.loss.zoomed(NARROWEST_CORNER / (shape.loss.width or 1.0))
+        v[-1] = part * v[-1] + (1.0 - part) * start_of(narrow, coordinates)[-1]
     # What clipping hides of the curvature at 0 is seen at large effects, which this is for.
     return v if several else _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
+
+
+def _constant_told(
+    end: Vector, settings: Settings, shape: ProblemShape, coordinates: Coordinates, change: float
+) -> Vector:
+    """The best constant prediction of several classes, from their counts and a descent's `end`."""
+    shares, noise, weight = coordinates.class_shares()
+    found = softmax(end)
+    # What is left of the slopes of a typical row, where rows are clipped.
+    row = math.hypot(1.0, settings.length * math.sqrt(coordinates.free))
+    left = min(1.0, settings.clip_norm / (row * longest_slope(found)))
+    rows = shape.n_samples * shape.max_weight * weight * left
+    averaged = settings.iterations - settings.first_averaged
+    of_end = change * settings.gradient.stddev / (rows * math.sqrt(averaged))
+    trust = of_end**2 / (noise**2 + of_end**2)
+    return intercepts_of(found + trust * (shares - found), noise * math.sqrt(trust))
 
 
 def drawn_by_rareness(

@@ -31,7 +31,7 @@ _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
 # The width that a corner ends with, times the rows behind one weight and µ; and the least.
-_CORNER, _NARROWEST_CORNER = 2.5, 0.01
+_CORNER, NARROWEST_CORNER = 2.5, 0.01
 # Share of the iterates that is averaged, and by how much less for each unit that a corner narrows.
 _AVERAGE, _LESS_AVERAGE = 0.75, 0.5
 # From here on weights explain as much as they will.
@@ -159,7 +159,7 @@ def automatic_narrowing(shape: ProblemShape, u: float) -> float:
     if not (shape.loss.cornered and shape.loss.default_width):
         return 1.0
     q = shape.loss.quantile or 0.5
-    width = max(_NARROWEST_CORNER, _CORNER / (4.0 * q * (1.0 - q) * u))
+    width = max(NARROWEST_CORNER, _CORNER / (4.0 * q * (1.0 - q) * u))
     return min(1.0, width / (shape.loss.width or 1.0))
 
 

@@ -20,9 +20,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln
 
-from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_flag, check_integer
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, Query
@@ -32,8 +30,10 @@ from dpfast.queries import ClassGradient, ColumnParts
 from dpfast.queries.coordinates import CLASS_CURVATURE
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, dp_whitened_gd
+from dpfast.solvers._class_counts import counted_classes
+from dpfast.solvers._class_shares import constant_of
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers._coordinates import Coordinates, learn
+from dpfast.solvers._coordinates import learn
 from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_descent import Settings, descend, weight_noise
 from dpfast.solvers._whitened_rules import (
@@ -54,11 +54,6 @@ _SPARED = 0.8
 _MOST_PAID = 0.9
 # Rows behind one weight, times µ, from which on steps are full ones.
 _FULL = 1.3
-# Of the Dirichlet laws that the shares of the classes may have: concentration and weight.
-_CONCENTRATIONS = ((0.25, 1.0), (1.0, 1.0), (4.0, 1.0), (16.0, 4.0), (64.0, 12.0))
-# Of the grid on which a share is expected: points, deviations around what is found, and how far
-# beyond 0 and 1 that may lie.
-_POINTS, _AROUND, _FARTHEST = 300, 8.0, 6.0
 
 
 def plan_multinomial(
@@ -223,51 +218,6 @@ def _more_steps(n_classes: int, u: float) -> float:
     return more * math.sqrt(min(1.0, u / _FEW))
 
 
-def _best_constant(coordinates: Coordinates, n_classes: int) -> Matrix:
-    """Where the descent begins: at the constant prediction of the shares to expect."""
-    v = np.zeros((len(coordinates.transform), n_classes))
-    if coordinates.anchor is None or not len(coordinates.columns.shares):
-        return v
-    shares, noise, _ = coordinates.class_shares()
-    logs = np.log(expected_class_shares(shares, noise))
-    v[-1] = logs - logs.mean()
-    return v
-
-
-def expected_class_shares(found: Vector, noise: float) -> Vector:
-    """Shares of all classes to expect, of which normal noise of this deviation shows `found`.
-
-    They may be alike or far apart: symmetric Dirichlet laws of several concentrations, which the
-    shares together make more or less likely.  Where all is noise, they are equal.
-
-    Examples
-    --------
-    >>> expected_class_shares(np.array([0.9, 0.4, -0.3]), 0.5).round(2)
-    array([0.36, 0.33, 0.31])
-    >>> expected_class_shares(np.array([0.9, 0.08, 0.02]), 0.001).round(2)
-    array([0.9 , 0.08, 0.02])
-    """
-    classes = len(found)
-    found = np.clip(found, -_FARTHEST * noise, 1.0 + _FARTHEST * noise)[:, None]
-    # Midpoints, close together near a share of 0, where laws of rare classes are steep.
-    parts = (np.arange(_POINTS) + 0.5) / _POINTS
-    low = np.maximum(found - _AROUND * noise, 0.0)
-    at = low + (np.minimum(found + _AROUND * noise, 1.0) - low) * parts**3
-    seen = np.exp(-0.5 * ((found - at) / noise) ** 2) * parts**2
-    evidence, means = np.zeros(len(_CONCENTRATIONS)), np.zeros((len(_CONCENTRATIONS), classes))
-    for k, (a, weight) in enumerate(_CONCENTRATIONS):
-        b = a * (classes - 1)
-        prior = (a - 1.0) * np.log(at) + (b - 1.0) * np.log1p(-at) - betaln(a, b)
-        density = seen * np.exp(prior)
-        total = np.maximum(density.sum(axis=1), 1e-300)
-        means[k] = (density * at).sum(axis=1) / total
-        # Shares add up to 1: one of them tells nothing new.
-        evidence[k] = math.log(weight) + (1.0 - 1.0 / classes) * float(np.log(total).sum())
-    likely = np.exp(evidence - evidence.max())
-    shares = np.maximum(likely @ means, 1e-9)
-    return np.asarray(shares / shares.sum(), dtype=np.float64)
-
-
 def is_multinomial(plan: Plan[Any]) -> bool:
     """Whether a plan was made by :func:`plan_multinomial`."""
     return isinstance(plan.settings, Settings) and plan.settings.classes is not None
@@ -282,7 +232,8 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     plan = dp_whitened_gd.with_sizes(plan, curator)
     settings, shape = plan.settings, plan.shape
     coordinates = learn(settings.learning, shape, curator)
-    start = _best_constant(coordinates, settings.classes or 0)
+    settings, coordinates = counted_classes(settings, shape, curator, coordinates)
+    start = constant_of(coordinates, settings.classes or 0)
     v, norms, change = descend(settings, shape, curator, coordinates, start=start)
     w = coordinates.weights(v, partial(weight_noise, settings, shape, change))
     return Outcome(
