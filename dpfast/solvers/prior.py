@@ -119,8 +119,8 @@ def plan_refit(
     test, left, mu = None, budget, budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     share = min(_MOST_FOR_TEST, (_FOR_TEST / u) ** 2)
-    # The gradients tell where rows are many, and weights of 0 say nothing of labels.
-    tested = shape.loss.multiclass and u < _FEW and prior.w[: shape.n_features].any()
+    # The gradients tell where rows are many; and zeros say nothing of labels.
+    tested = shape.loss.multiclass and u < _FEW and prior.w.any()
     if tested:
         left = Budget(mu=mu * math.sqrt(1.0 - share))
     descent = dp_whitened_gd.plan(

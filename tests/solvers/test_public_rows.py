@@ -68,7 +68,7 @@ def test_what_gradients_say_decides_how_much_is_believed():
     # Nothing is known where noise hides all: the share is the probability beforehand.
     assert shares[1.0, 1e-3] == pytest.approx(0.9, abs=0.02)
     assert shares[-1.0, 1e-3] == pytest.approx(0.9, abs=0.02)
-    assert shares[-1.0, 10.0] < 0.25 < shares[-1.0, 1.0] < 0.5
+    assert shares[-1.0, 10.0] < 0.25 < shares[-1.0, 1.0] < 0.55
     assert shares[1.0, 1.0] > 0.75 and shares[1.0, 10.0] > 0.95
 
 
