@@ -22,7 +22,7 @@ from bench.problems import Dataset, bank, letter, numeric_adult, randhie, wine
 from dpfast import Budget, Ledger, Problem, plan, solve
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
-from dpfast.solvers.prior import Coefficients, known_rows, plan_refit
+from dpfast.solvers.prior import Coefficients, known_rows, plan_refit, tells_more
 from dpfast.solvers.public_rows import from_rows, plan_with_rows
 
 Vector = NDArray[np.float64]
@@ -183,10 +183,12 @@ def wrong(data: Dataset, u: float, repetitions: int) -> dict[str, float]:
     -------
     dict of float
         By what became of the coefficients before: nothing, minus, three times, a third of their
-        length away in a random direction of the covariance, or a covariance that says nothing.
+        length away in a random direction of the covariance; the minimizer with errors of variance
+        1; and zeros of variance 40, which say next to nothing.
     """
     problem = Problem(data.X, data.y, "logistic", data_norm=data.data_norm)
-    shape, best = problem.shape, _least(problem)
+    shape, least = problem.shape, _minimize(problem)
+    best = float(least.fun)
     budgets = [Budget(mu=factor * 2.0 * u * shape.dim / shape.n_samples) for factor in (1.0, 4.0)]
     alone, larger = (plan(problem, "dp-whitened-gd", budget) for budget in budgets)
     rng, found = np.random.default_rng(1), dict[str, list[float]]()
@@ -200,7 +202,10 @@ def wrong(data: Dataset, u: float, repetitions: int) -> dict[str, float]:
         rows, told = known_rows(larger), {"right": w, "minus": -w, "three times": 3.0 * w}
         told["a third away"] = w + root @ way / 3.0
         priors = {name: Coefficients(v, covariance, rows) for name, v in told.items()}
-        priors["nothing"] = Coefficients(0.0 * w, 1e4 * np.eye(len(w)), 0.0)
+        vague = least.x + rng.standard_normal(len(w))
+        priors["vague"] = Coefficients(vague, np.eye(len(w)), 0.0)
+        priors["nothing"] = Coefficients(0.0 * w, 40.0 * np.eye(len(w)), 0.0)
+        assert tells_more(priors["nothing"], shape)  # or estimators would ignore it
         plans = {name: plan_refit(shape, prior, budgets[0]) for name, prior in priors.items()}
         for name, settled in {"alone": alone, **plans}.items():
             v = carry_out(settled, problem, SecureGenerator(k), Ledger(budgets[0])).w

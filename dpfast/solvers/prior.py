@@ -28,21 +28,26 @@ from dpfast.solvers._coordinates import Coordinates, entry_bound, learn
 from dpfast.solvers._normal_rows import mean_bends
 from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import Place
-from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings
+from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings, tells_shares
 from dpfast.solvers._whitened_rules import rows_per_weight
 from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
 
 # Up to so many gradients, and half of them, are released at the prior's weights, and tell whether
 # these are wrong: if their mean is so many deviations longer than chance has it, or the square of
 # its part along the weights so many times.
-_TRIED, _CHANCE, _CHANCE_ALONG = 8, 5.0, 12.0
+_TRIED, _CHANCE, _CHANCE_ALONG, _CHANCE_LITTLE = 8, 5.0, 12.0, 4.0
 # Share of the budget, in units of mu², of the release along the prior's weights: the square of the
 # first over rows a weight, and at most the second.  Its clip norm, of which little but the side of
 # rows is left; and more deviations than this say that the prior's weights are too long.
-_FOR_TEST, _MOST_FOR_TEST, _TEST_CLIP, _LONG = 1.5, 0.2, 0.1, 2.25
-# With so many rows behind a weight, times µ, a prior is tried if it knows at least these shares of
-# what prior and gradients would, on average and in the direction in which it knows least.
-_AMPLE, _WORTH, _WORTH_LEAST = 30.0, 0.2, 0.01
+_FOR_TEST, _MOST_FOR_TEST, _TEST_CLIP, _LONG = 2.5, 0.35, 0.1, 2.0
+# The release is made up to so many rows behind a weight, times µ; more of them tell as well.  From
+# the second on a prior is tried if it knows at least these shares of what prior and gradients
+# would, on average and in the direction in which it knows least.
+_FEW, _AMPLE, _WORTH, _WORTH_LEAST = 30.0, 18.0, 0.2, 0.01
+# The variances of margins that are believed in beside coefficients of no fit.
+_MODERATE = np.geomspace(1.0, 100.0, 30)
+# How far the constant may be from that of a constant prediction, since weights explain labels.
+_APART_BY_WEIGHTS = 0.5
 # Labels that are more certain than margins of such a deviation are not believed in.
 _CERTAIN = 12.0
 # A gradient stands out if its square is so many times what is expected, and this more: then
@@ -114,7 +119,8 @@ def plan_refit(
     test, left, mu = None, budget, budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     share = min(_MOST_FOR_TEST, (_FOR_TEST / u) ** 2)
-    tested = shape.loss.multiclass and u < _AMPLE  # the gradients tell where rows are many
+    # The gradients tell where rows are many; and zeros say nothing of labels.
+    tested = shape.loss.multiclass and u < _FEW and prior.w.any()
     if tested:
         left = Budget(mu=mu * math.sqrt(1.0 - share))
     descent = dp_whitened_gd.plan(
@@ -189,6 +195,9 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     transform = bounded(shape, _white(coordinates, settings), descent.limit)
     ask = _Asking.of(descent, shape, curator, transform, place)
     belief = _believed(settings.prior, ask.unit * transform, coordinates.free)
+    if settings.prior_rows_per_weight == 0.0:
+        belief = _moderate(belief)
+        belief = _counted(belief, coordinates) if tells_shares(shape, coordinates) else belief
     bends = partial(mean_bends, ask.loss, free=coordinates.free)
     cut_bends = partial(bends, cut=descent.clip, consistent=descent.consistent)
     bent, gradient = cut_bends(belief.mean), None
@@ -224,7 +233,11 @@ def _together(found: Outcome, prior: Coefficients) -> Outcome:
         return left
     apart, covariance = prior.w - found.w, found.covariance
     both = covariance + prior.covariance
-    if apart @ np.linalg.solve(both, apart) > _STANDS_OUT * len(apart) + _BY_CHANCE:
+    told = np.linalg.solve(both, np.column_stack([apart, found.w]))
+    if apart @ told[:, 0] > _STANDS_OUT * len(apart) + _BY_CHANCE:
+        return left
+    # A prior that knows little is not to change the weights' length, of which descents know least.
+    if (found.w @ told[:, 0]) ** 2 > _CHANCE_LITTLE * (found.w @ told[:, 1]):
         return left
     gain = np.linalg.solve(both, covariance).T
     return replace(
@@ -383,6 +396,43 @@ def _believed(prior: Coefficients, transform: Matrix, free: int) -> _Belief:
         moved = (_MOVED * float(np.linalg.norm(mean[:free]))) ** 2 / max(1, free)
         covariance = _FORGOTTEN * covariance + moved * np.eye(len(mean))
     return _Belief(mean, covariance, free)
+
+
+def _moderate(belief: _Belief) -> _Belief:
+    """The same, and that margins vary moderately, as much as is most likely by the mean.
+
+    An earlier fit's covariance has a belief of this kind; a published one may have none, and with
+    few rows what is drawn from it, or noise, would be taken for weights of any length.
+    """
+    free = belief.free
+    values, vectors = np.linalg.eigh(belief.covariance[:free, :free])
+    variances = np.maximum(values, 0.0) + _MODERATE[:, None] / max(1, free)
+    missed = np.log(variances) + np.square(vectors.T @ belief.mean[:free]) / variances
+    likely = float(_MODERATE[np.argmin(missed.sum(axis=1))])
+    drawn = belief.covariance[:, :free] @ np.linalg.inv(
+        belief.covariance[:free, :free] + likely / max(1, free) * np.eye(free)
+    )
+    return replace(
+        belief,
+        mean=belief.mean - drawn @ belief.mean[:free],
+        covariance=belief.covariance - drawn @ belief.covariance[:free],
+    )
+
+
+def _counted(belief: _Belief, coordinates: Coordinates) -> _Belief:
+    """The same, with the constant that the noisy counts of the classes tell."""
+    probability, noise = float(coordinates.probabilities()[1]), coordinates.class_shares()[1]
+    free = belief.free
+    margins = belief.mean[:free] @ belief.mean[:free] + np.trace(belief.covariance[:free, :free])
+    stretch = math.sqrt(1.0 + margins / 2.9)  # a normal margin's, whose mean sigmoid this is
+    constant = stretch * math.log(probability / (1.0 - probability))
+    doubt = stretch * math.hypot(noise / (probability * (1.0 - probability)), _APART_BY_WEIGHTS)
+    gain = belief.covariance[:, -1] / (belief.covariance[-1, -1] + doubt**2)
+    return replace(
+        belief,
+        mean=belief.mean + gain * (constant - belief.mean[-1]),
+        covariance=belief.covariance - np.outer(gain, belief.covariance[-1]),
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,6 +72,8 @@ _BENT, _UNKNOWN_BENDS = 0.4, 5.0
 _MISTAKEN = 2.0
 # Times that what is expected is found anew, with the bends on the way there.
 _GUESSES = 2
+# Deviations by which the variances of columns are taken to be larger than those of public rows.
+_DOUBTED = 2.0
 # Precision of the intercept in white coordinates before any rows are seen; that of other weights is
 # the one of these with which public rows are best predicted by the others.
 _INTERCEPT_PRECISION = 0.1
@@ -131,11 +133,15 @@ def _white(shape: ProblemShape, rows: Matrix) -> Matrix:
     """Coordinates in which these rows are nearly white, and others like them not much longer."""
     m, d = len(rows), shape.n_features
     center = rows[:, :d].mean(axis=0) if shape.intercept != 0.0 else np.zeros(d)
-    scale = np.sqrt(np.mean((rows[:, :d] - center) ** 2, axis=0))
-    # A column that hardly varies in these rows may do so in others.
+    away = rows[:, :d] - center
+    variance = np.mean(away**2, axis=0)
+    # Others may vary more: so many deviations of what these rows tell, or all there is of a column
+    # that hardly varies in them.
+    doubt = np.sqrt(np.maximum(np.mean(away**4, axis=0) - variance**2, 0.0) / m)
+    scale = np.sqrt(variance + _DOUBTED * doubt)
     entry = shape.data_norm / math.sqrt(shape.dim)
-    scale = np.where(scale < entry / math.sqrt(m), entry, scale)
-    z = (rows[:, :d] - center) / scale
+    scale = np.where(variance < entry**2 / m, entry, scale)
+    z = away / scale
     moments = z.T @ z / (m + d)
     np.fill_diagonal(moments, 1.0)
     values, vectors = np.linalg.eigh(moments)
