@@ -86,9 +86,9 @@ _DOUBT, _SEEN, _CERTAIN = 1.0, 3.0, 4.5
 CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
 # Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
 _TOLD_BY_SQUARES = 0.3
-# A column is constant if its mean is so many times its deviation, which is that but for spikes; and
-# of ones up to so many deviations of the noise.
-_STEADY, _ONES = 1.4, 3.0
+# A column is constant if its mean is so many times its deviation, which is that but for spikes, and
+# so many times that of the noise; and of ones up to so many of these.
+_STEADY, _KNOWN, _ONES = 1.4, 6.0, 3.0
 # The mean square to which the coordinates of numbers are brought, as the descent's settings expect
 # it, where it was before, and the deviation of that guess; and the least that is believed.
 _SQUARE, _GUESS_DEVIATION, _LEAST_SQUARE = 0.7, 0.2, 0.1
@@ -413,11 +413,12 @@ class _Known:
     def _find_constant(self) -> None:
         """Settle which column is constant, and that it is 1 unless the noise denies it."""
         far = np.abs(self.center - 1.0 / self.unit)
-        ones, steadiness = far < _ONES * self.centers.deviation(), self.steadiness()
+        noise, steadiness = self.centers.deviation(), self.steadiness()
+        ones, most = far < _ONES * noise, int(np.argmax(steadiness))
         if self.told is not None:
             self.constant = self.told
-        elif steadiness.max() > _STEADY:
-            self.constant = int(np.argmax(steadiness))
+        elif steadiness[most] > _STEADY and abs(self.center[most]) > _KNOWN * noise[most]:
+            self.constant = most
         else:
             self.constant = self.ones if self.ones is not None and ones[self.ones] else None
         if self.constant is not None and ones[self.constant]:
