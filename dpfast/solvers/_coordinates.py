@@ -92,9 +92,6 @@ _STEADY, _KNOWN, _ONES = 1.4, 6.0, 3.0
 # The mean square to which the coordinates of numbers are brought, as the descent's settings expect
 # it, where it was before, and the deviation of that guess; and the least that is believed.
 _SQUARE, _GUESS_DEVIATION, _LEAST_SQUARE = 0.7, 0.2, 0.1
-# Below this a column's mean square, of which most are near the above, tells that it hardly varies,
-# if it is less by so many deviations of the noise.
-_EMPTY, _SURELY = 0.25, 3.0
 # The least mean square of a coordinate beside others.
 _LEAST_COORDINATE = 0.01
 # What is taken off an eigenvalue's distance from 1, and below what it is not told from 0, over the
@@ -136,7 +133,6 @@ class Columns:
     frequency_deviation: Vector
     ranged: NDArray[np.bool_]  # nearly all entries are within a few scales of the center
     constant: int | None  # the column that takes the intercept's place
-    unseen: NDArray[np.bool_]  # noise hides whether entries of these numbers vary
     # Noisy means of the rows' weights by class, over the largest weight; empty for regression.
     shares: Vector
     share_deviation: float  # of the noise in these
@@ -335,7 +331,7 @@ class _Known:
         self.constant: int | None = None
         self.told: int | None = None
         self.ones: int | None = None
-        self.usual, self.unseen = np.ones(d), np.ones(d, dtype=bool)  # deviations but for spikes
+        self.usual = np.ones(d)  # deviations but for rare spikes
         if learning.ranges is not None:
             told = _column_ranges.learn_ranges(learning.ranges, self.unit * self.height, curator)
             if told is not None:
@@ -399,7 +395,6 @@ class _Known:
         else:
             guess = low ** (1.0 - _TAIL) * high**_TAIL
             guess = np.where(near, np.minimum(guess, low / _SQUARE), guess)  # no room for spikes
-        self.unseen = size - np.abs(mean) < _MOVES * apart
         self.usual = np.sqrt(np.minimum(low, high))
         if self.shape.intercept == 0.0:
             self._find_constant()
@@ -480,7 +475,6 @@ class _Known:
             frequency_deviation=self.doubt,
             ranged=self.ranged & (self.scale < _FAR_WIDER * self.deviations),
             constant=self.constant,
-            unseen=self.unseen & ~self.ranged & ~self.categories,
             shares=self.shares,
             share_deviation=float(self.classes.deviation()[0]) if known else math.inf,
         )
@@ -618,15 +612,9 @@ def _correlation(moments: Matrix, noise: float, found: Coordinates) -> tuple[Mat
     free, d = found.free, len(found.columns.center)
     columns = np.flatnonzero(np.arange(d) != found.anchor)
     counted_again = _counted_again(found, columns, np.diag(moments), _SQRT_2 * noise)
-    # Of columns that hardly vary scales are no more than noise: weights would be as large as that.
-    squares = np.diag(moments) + _SURELY * _SQRT_2 * noise
-    empty = found.columns.unseen[columns] & (squares < _EMPTY)
-    numbers = ~found.columns.categories[columns] & ~empty
+    numbers = ~found.columns.categories[columns]
     unit = _unit_of_numbers(np.diag(moments), _norm(noise, free), numbers)
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
-    moments[empty], moments[:, empty] = 0.0, 0.0
-    moments[empty, empty] = 1.0
-    unit[empty] = found.columns.height / found.columns.scale[columns[empty]]
     change = np.eye(len(found.transform))
     change[:free, :free] = _whitening(moments, noise) / unit[:, None]
     return change, counted_again

@@ -243,22 +243,6 @@ def test_columns_that_do_not_vary_leave_the_intercept_alone():
     assert max(problem.objective(fit.w) for fit in fits) < best + 20.0
 
 
-@pytest.mark.parametrize("value", [0.0, 0.7])
-@pytest.mark.parametrize("rare", [0.0, 1.0])
-def test_columns_that_hardly_vary_have_no_large_weights(value, rare):
-    """Nothing is known of what else they may be, and noise is all that their scales are."""
-    rng = np.random.default_rng(0)
-    numbers = np.clip(rng.standard_normal((10_000, 4)) / 4.0, -1.0, 1.0)
-    own = np.full((10_000, 3), value)
-    own[7] = rare
-    y = np.where(rng.logistic(size=10_000) < 8.0 * numbers[:, 0], 1.0, -1.0)
-    columns = tuple(ColumnBlock("number", j, j + 1) for j in range(7))
-    problem = Problem(np.hstack([numbers, own]), y, "logistic", data_norm=3.0, columns=columns)
-    for seed in range(4):
-        w = solve(problem, "auto", Budget(5.0, 1e-6), random_state=seed).w
-        assert np.abs(w[4:7]).max() < 0.5 * np.abs(w[:4]).max()
-
-
 # ---- categories ---------------------------------------------------------------------------------
 
 
@@ -386,7 +370,7 @@ def test_effects_that_are_cut_go_to_the_constant():
         counted=np.array([False, True]), binary=np.zeros(2, bool), height=1.0,
         frequency=np.array([0.0, 0.025]),
         frequency_deviation=np.array([1.0, 0.001]),
-        ranged=np.zeros(2, bool), constant=None, unseen=np.zeros(2, bool), shares=np.zeros(0),
+        ranged=np.zeros(2, bool), constant=None, shares=np.zeros(0),
         share_deviation=math.inf,
     )  # fmt: skip
     found = _coordinates._coordinates(shape, columns)
