@@ -36,8 +36,9 @@ _WIDTHS = 10
 _LEAST_SEEN, _AMPLE = 10.0, 50.0
 _LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
 # No scale is less than so many of the last bins; and a column has one value, beside rare ones that
-# counts do not show, if two neighboring bins hold this part of the rows.
-_LEAST_WIDTH, _MOSTLY = 0.3, 0.5
+# counts do not show, if two neighboring bins hold the first part of the rows, and no others if they
+# hold the second.  It is not 0 if it is so many scales away.
+_LEAST_WIDTH, _MOSTLY, _ALL, _AWAY = 0.3, 0.5, 0.9, 4.0
 # At most this share of the rows may be long, and so many deviations of the count's noise: where a
 # signal is weak, such rows lose more by coordinates that fit the others than these gain.
 _MOST_LONG, _DOUBT = 0.005, 2.0
@@ -51,6 +52,7 @@ class Ranges(NamedTuple):
     center: Vector
     deviation: Vector
     believed: NDArray[np.bool_]
+    constant: int | None  # a column of one value that is not 0
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,13 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
         center, bin_width = search.at(mean), search.bin_width
         search.narrow(*ends(shares, counts))
     deviation = np.sqrt(np.sum(shares * np.square(middles - mean[:, None]), axis=1))
+    scale = bin_width * np.maximum(deviation, _LEAST_WIDTH)
     two = counts[:, :-1] + counts[:, 1:]
     d = shape.n_features
-    found = Ranges(np.zeros(d), np.full(d, height), np.zeros(d, dtype=bool))
-    found.center[columns] = center
-    found.deviation[columns] = bin_width * np.maximum(deviation, _LEAST_WIDTH)
+    away = np.where(two.max(axis=1) > _ALL * rows, np.abs(center) / scale, 0.0)
+    constant = int(columns[np.argmax(away)]) if away.max() > _AWAY else None
+    found = Ranges(np.zeros(d), np.full(d, height), np.zeros(d, dtype=bool), constant)
+    found.center[columns], found.deviation[columns] = center, scale
     found.believed[columns] = two.max(axis=1) < _MOSTLY * rows
     found.believed[_blamed(ranges.long_rows, found, curator)] = False
     return found

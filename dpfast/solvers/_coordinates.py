@@ -15,8 +15,9 @@ nothing else was seen: scaled by what it was seen to spread, hardly at all, it w
 thousands of times as long as others.  And the squares of the scales add up to no less than the sum
 of all squares: noise hides most columns that are rarely not 0, of which together it hides nothing.
 
-A constant column of the table's own takes the intercept's place if there is none.  And of every
-category it is kept how many rows it has at least, by its counts and by the correlations' diagonal:
+A constant column of the table's own takes the intercept's place if there is none: the one that
+varies least for its size, or that is likely to be of ones, as most are.  And of every category it
+is kept how many rows it has at least, by its counts and by the correlations' diagonal:
 :meth:`Coordinates.weights` gives next to no effect to those that nobody was seen to have.
 
 All is post-processing of releases of :mod:`dpfast.queries.coordinates`.
@@ -85,9 +86,9 @@ _DOUBT, _SEEN, _CERTAIN = 1.0, 3.0, 4.5
 CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
 # Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
 _TOLD_BY_SQUARES = 0.3
-# A column is constant if its mean stands out by so many deviations of the noise and its variance is
-# at most this share of its mean's square.
-_FAR_FROM_ZERO, _CONSTANT = 4.0, 0.1
+# A column is constant if its mean is so many times its deviation, which is that but for spikes, and
+# so many times that of the noise; and of ones up to so many of these.
+_STEADY, _KNOWN, _ONES = 1.4, 6.0, 3.0
 # The mean square to which the coordinates of numbers are brought, as the descent's settings expect
 # it, where it was before, and the deviation of that guess; and the least that is believed.
 _SQUARE, _GUESS_DEVIATION, _LEAST_SQUARE = 0.7, 0.2, 0.1
@@ -109,6 +110,12 @@ class Learning:
     correlation_rounds: int  # 1 or 2
     limit: float  # of the transform's reach
 
+    @property
+    def of_columns(self) -> tuple[Gaussian | None, ...]:
+        """Moments and lengths: after the first round where a constant column may hide these."""
+        begun = _parts_of(self.moments[0]).shape.intercept == 0.0
+        return *self.moments[:begun], self.lengths, *self.moments[begun:]
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -125,6 +132,7 @@ class Columns:
     frequency: Vector
     frequency_deviation: Vector
     ranged: NDArray[np.bool_]  # nearly all entries are within a few scales of the center
+    constant: int | None  # the column that takes the intercept's place
     # Noisy means of the rows' weights by class, over the largest weight; empty for regression.
     shares: Vector
     share_deviation: float  # of the noise in these
@@ -159,6 +167,8 @@ class Coordinates:
         columns, d = self.columns, len(self.columns.center)
         rows = np.maximum(columns.frequency, 0.0) * columns.spread**2
         variance = np.where(columns.categories, rows, columns.scale**2)
+        if columns.constant is not None:
+            variance[columns.constant] = 0.0
         found = variance @ np.square(self.transform[:d, : self.free])
         return np.asarray(np.clip(found, _LEAST_COORDINATE, 1.0), dtype=np.float64)
 
@@ -251,6 +261,8 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
     known = _Known(learning, shape, curator)
     for number, moments in enumerate(learning.moments):
         known.add(moments, number == 0)
+        if number == 0 and learning.lengths is not None and shape.intercept == 0.0:
+            known.take_lengths(learning.lengths, int(np.argmax(known.steadiness())))
     known.take_zeros()
     found = _coordinates(shape, known.columns())
     found = replace(found, transform=bounded(shape, found.transform, learning.limit))
@@ -314,20 +326,41 @@ class _Known:
         # What the rows' mean square about a place is at least, and that place.
         self.least_square, self.begun = 0.0, self.center
         self.ranged, self.deviations = np.zeros(d, dtype=bool), np.ones(d)
+        # The column that is constant, as far as is known; as ranges tell, or as likely one of ones.
+        self.constant: int | None = None
+        self.told: int | None = None
+        self.ones: int | None = None
+        self.usual = np.ones(d)  # deviations but for rare spikes
         if learning.ranges is not None:
             told = _column_ranges.learn_ranges(learning.ranges, self.unit * self.height, curator)
             self.ranged, self.deviations = told.believed, told.deviation / self.unit
             self.center = np.where(self.ranged, told.center / self.unit, 0.0)
-        if learning.lengths is not None:
-            usual = usual_length(learning.lengths, curator)
-            self.scale = np.where(self.categories, 1.0, usual)
-            if usual < 1.0:
-                self.spike = min(self.height, _SPIKE * usual * math.sqrt(shape.dim))
+            if shape.intercept == 0.0 and told.constant is not None:
+                self.constant = self.told = told.constant
+                self.center[self.told] = told.center[self.told] / self.unit
+        if learning.lengths is not None and shape.intercept != 0.0:
+            self.take_lengths(learning.lengths)
 
     @property
     def categories(self) -> NDArray[np.bool_]:
         """Columns of categories, of two or more."""
         return self.counted | self.binary
+
+    def take_lengths(self, mechanism: Gaussian, left_out: int | None = None) -> None:
+        """Take in how long rows usually are."""
+        usual = usual_length(mechanism, self.curator, left_out)
+        told = ~self.categories
+        if left_out is not None:
+            told[left_out] = False
+        self.scale = np.where(told, np.minimum(usual, self.scale), self.scale)
+        if usual < 1.0:
+            self.spike = min(self.height, _SPIKE * usual * math.sqrt(self.shape.dim))
+
+    def steadiness(self) -> Vector:
+        """Sizes of the columns over how much they usually vary."""
+        # What is narrow varies all the same.
+        left_out = declared(self.shape, "one-hot") | self.ranged
+        return np.where(left_out, 0.0, np.abs(self.center) / self.usual)
 
     def add(self, mechanism: Gaussian, first: bool) -> None:
         """Take in one more round."""
@@ -349,18 +382,40 @@ class _Known:
         farthest = _ABOUT * self.deviations / math.sqrt(_NORMAL)
         near = self.ranged & (self.scale * (size - _FARTHER * apart) < farthest)
         if first:
+            self.ones = _likely_ones(self.unit * above, self.unit * noise, self.categories)
             alike = np.where(least < _UNSEEN * apart, self.scale * least, math.inf)
             doubt = np.where(near, _OFF * self.deviations, alike)
+            if self.told is not None:
+                doubt[self.told] = self.deviations[self.told]
             self.center = self.centers.add(offset, doubt)
             narrow = np.minimum(high, np.square(_WIDER * self.deviations))
             guess, low = np.where(near, narrow, high), np.where(near, np.minimum(low, narrow), low)
         else:
             guess = low ** (1.0 - _TAIL) * high**_TAIL
             guess = np.where(near, np.minimum(guess, low / _SQUARE), guess)  # no room for spikes
+        self.usual = np.sqrt(np.minimum(low, high))
+        if self.shape.intercept == 0.0:
+            self._find_constant()
+        if self.constant is not None:
+            guess[self.constant] = low[self.constant]
         doubtful = np.where(self.categories | self.ranged, 0.0, self.scale)
         self._scale(np.sqrt(np.clip(guess, low, high)))
         farthest = np.abs(self.center - self.begun) + _BELIEF_IN_LENGTHS * self.centers.deviation()
         self.scale = _as_long(self.scale, self.least_square - float(farthest @ farthest), doubtful)
+
+    def _find_constant(self) -> None:
+        """Settle which column is constant, and that it is 1 unless the noise denies it."""
+        far = np.abs(self.center - 1.0 / self.unit)
+        noise, steadiness = self.centers.deviation(), self.steadiness()
+        ones, most = far < _ONES * noise, int(np.argmax(steadiness))
+        if self.told is not None:
+            self.constant = self.told
+        elif steadiness[most] > _STEADY and abs(self.center[most]) > _KNOWN * noise[most]:
+            self.constant = most
+        else:
+            self.constant = self.ones if self.ones is not None and ones[self.ones] else None
+        if self.constant is not None and ones[self.constant]:
+            self.center[self.constant] = 1.0 / self.unit
 
     def _released(self, mechanism: Gaussian, offset: Vector) -> tuple[Vector, Vector, float]:
         """Mean positive and negative parts, and the noise in them; classes and heights are told."""
@@ -417,6 +472,7 @@ class _Known:
             frequency=self.frequency,
             frequency_deviation=self.doubt,
             ranged=self.ranged & (self.scale < _FAR_WIDER * self.deviations),
+            constant=self.constant,
             shares=self.shares,
             share_deviation=float(self.classes.deviation()[0]) if known else math.inf,
         )
@@ -435,6 +491,15 @@ def _least_seen(size: Vector, noise: float, numbers: NDArray[np.bool_]) -> Vecto
         together = max(0.0, float(size[unseen].mean())) + noise / math.sqrt(unseen.sum())
         least[unseen] = np.minimum(least[unseen], together)
     return least
+
+
+def _likely_ones(size: Vector, noise: float, categories: NDArray[np.bool_]) -> int | None:
+    """The column that is 1 in all rows by more than even odds, if one of all is.
+
+    By the mean of its positive part: others, which the noise hides, have none to speak of.
+    """
+    found = int(np.argmax(np.where(categories, 0.0, size)))
+    return found if size[found] > 0.5 + noise**2 * math.log(len(size)) else None
 
 
 def _height(
@@ -513,14 +578,10 @@ def _coordinates(shape: ProblemShape, columns: Columns) -> Coordinates:
     if shape.intercept != 0.0:
         transform = column_transform(shape, center, scale)
         return Coordinates(transform, d, shape.intercept, columns)
-    constant = (np.abs(center) > _FAR_FROM_ZERO * columns.deviation) & (
-        scale**2 < _CONSTANT * center**2
-    )
-    constant &= ~(declared(shape, "one-hot") | columns.ranged)  # what is narrow varies all the same
-    if not constant.any():
+    j = columns.constant
+    if j is None:
         transform = np.diag(1.0 / np.hypot(scale, center))
         return Coordinates(transform, None, 1.0, columns)
-    j = int(np.argmax(np.where(constant, np.abs(center) / scale, 0.0)))
     others = np.flatnonzero(np.arange(d) != j)
     transform = np.zeros((d, d))
     transform[others, np.arange(d - 1)] = 1.0 / scale[others]

@@ -36,12 +36,17 @@ def planned(shape: ProblemShape, share: float, release: Release) -> Gaussian:
     return release(share, LongRows(shape), "row lengths")
 
 
-def usual_length(mechanism: Gaussian, curator: Curator) -> float:
-    """How long rows are, over their bound: a deviation of the noise more than is told."""
+def usual_length(mechanism: Gaussian, curator: Curator, left_out: int | None = None) -> float:
+    """How long rows are, over their bound: a deviation of the noise more than is told.
+
+    A column may be left out.
+    """
     query = mechanism.query
     assert isinstance(query, LongRows)
     shape, longest = query.shape, query.length(1.0)
     factor = np.full(shape.n_features, longest * math.sqrt(shape.n_features) / shape.data_norm)
+    if left_out is not None:
+        factor[left_out] = 0.0
     told = float(curator.release(mechanism, np.zeros(shape.n_features), factor)[0])
     found = query.length((told + mechanism.stddev) / shape.n_samples) / longest
     return found if found < _LONG else 1.0

@@ -199,6 +199,30 @@ def test_a_constant_column_takes_the_place_of_the_intercept(where, noiseless):
     assert excess[0] == pytest.approx(excess[1], abs=0.02)
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 0.2])
+def test_a_column_that_may_be_of_ones_is(epsilon):
+    """Noise hides by how much it varies, and what its value is."""
+    rng = np.random.default_rng(0)
+    X = np.insert(rng.standard_normal((2_000, 6)) / 4.0, 2, 1.0, axis=1)
+    problem = Problem(X, np.sign(rng.standard_normal(2_000)), data_norm=2.0, intercept=0.0)
+    found = [learned(problem, Budget(epsilon, 1e-6), seed) for seed in range(20)]
+    assert sum(each.anchor == 2 and each.constant == 1.0 for each in found) >= 16
+
+
+@pytest.mark.parametrize("value", [0.3, -0.5])
+def test_narrow_columns_are_centered_by_a_constant_one(value):
+    """Its value is known as well as their centers are."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, 5) + 1e-3 * rng.standard_normal((20_000, 5))
+    y = np.sign(rng.standard_normal(len(X)))
+    own = np.insert(X, 3, value, axis=1)
+    found = learned(Problem(own, y, data_norm=2.0, intercept=0.0), Budget(1.0, 1e-6))
+    assert found.anchor == 3 and found.constant == pytest.approx(value, rel=1e-3)
+    white = own @ found.transform
+    assert np.abs(white[:, :5].mean(axis=0)).max() < 0.6
+    assert 0.5 < white[:, :5].std() < 1.5
+
+
 def test_without_anything_constant_columns_are_scaled_alone(noiseless):
     X, y = correlated()
     X = X - X.mean(axis=0)
@@ -346,7 +370,7 @@ def test_effects_that_are_cut_go_to_the_constant():
         counted=np.array([False, True]), binary=np.zeros(2, bool), height=1.0,
         frequency=np.array([0.0, 0.025]),
         frequency_deviation=np.array([1.0, 0.001]),
-        ranged=np.zeros(2, bool), shares=np.zeros(0),
+        ranged=np.zeros(2, bool), constant=None, shares=np.zeros(0),
         share_deviation=math.inf,
     )  # fmt: skip
     found = _coordinates._coordinates(shape, columns)

@@ -54,6 +54,24 @@ def test_rows_almost_as_long_as_their_bound_are_taken_to_be_so():
         assert _lengths.usual_length(settings.learning.lengths, curator) == 1.0
 
 
+def test_a_constant_column_hides_no_lengths():
+    """As many rows are needed whether the intercept is the table's own or not."""
+    scales = []
+    for own in (False, True):
+        X, y = rows_of(0.05), table(0.05).target
+        X = np.column_stack([X, np.ones(len(X))]) if own else X
+        columns = tuple(ColumnBlock("number", j, j + 1) for j in range(8 + own))
+        problem = Problem(X, y, "logistic", data_norm=3.0, intercept=1.0 - own, columns=columns)
+        settings = settled(problem, 0.1).settings
+        found = []
+        for seed in range(8):
+            curator = Curator(problem, Ledger(Budget(0.1, DELTA)), SecureGenerator(seed))
+            found.append(learn(settings.learning, problem.shape, curator).columns.scale[:8])
+        scales.append(np.median(found))
+    assert scales[1] < 1.5 * scales[0]
+    assert scales[1] < 0.15  # of a bound of 1
+
+
 def test_what_it_costs_follows_from_the_rows():
     assert _lengths.share(50.0) == 0.0
     assert _lengths.share(100.0) == pytest.approx(1.0 / 49.0)
