@@ -242,7 +242,7 @@ def plan(
     left, level = _left(options, for_others), None
     # A ridge has a part in where the intercept belongs.
     if target_rounds > 0 and not ridge:
-        level = _level.planned(shape, terms.rows, left, release)
+        level = _level.planned(shape, terms.rows, left, release, slopes.for_tails)
         left = _left(options, for_others + (level.share if level else 0.0))
     settings = Settings(
         **options,
@@ -510,7 +510,7 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
         (learning.correlation, learning.correlation_rounds),
         (settings.gradient, settings.iterations),
         *((link.last,) if link else ()),
-        *(((level.sums, level.rounds),) if level else ()),
+        *(level.accesses if level else ()),
     ]
     return tuple((access, times) for access, times in found if access is not None)
 
@@ -587,7 +587,7 @@ def descended(
     v, norms, change = descend(settings, shape, curator, coordinates, place)
     unit = place.half if place is not None else 1.0
     w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))
-    w = with_level(w, settings, shape, curator, unit)
+    w = with_level(w, settings, shape, curator, place)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
@@ -597,13 +597,16 @@ def descended(
 
 
 def with_level(
-    w: Vector, settings: Settings, shape: ProblemShape, curator: Curator, unit: float
+    w: Vector, settings: Settings, shape: ProblemShape, curator: Curator, place: Place | None
 ) -> Vector:
     """The weights with the intercept that is settled in the end, if it is."""
-    if settings.level is None:
+    if settings.level is None or place is None:
         return w
-    sizes = None if settings.groups is None else settings.groups.law
-    return settings.level.settled(w, shape, curator, unit, unit * settings.narrowing, sizes)
+    groups = None if settings.groups is None else settings.groups.law
+    half, reach = place.half, 0.0 if settings.tails is None else settings.tails.cut * place.half
+    return settings.level.settled(
+        w, shape, curator, half, half * settings.narrowing, groups, place.start, reach
+    )
 
 
 def learn_place(settings: Settings, curator: Curator) -> Place | None:

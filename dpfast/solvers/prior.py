@@ -210,7 +210,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         covariance = ask.unit**2 * transform @ (belief.covariance + sampling) @ transform.T
     w = ask.unit * (transform @ belief.mean)
     return Outcome(
-        dp_whitened_gd.with_level(w, descent, shape, curator, ask.unit),
+        dp_whitened_gd.with_level(w, descent, shape, curator, place),
         {"wider": np.array(wider), "gradient_norm": np.array(ask.norms)},
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
         covariance,
