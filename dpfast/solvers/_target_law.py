@@ -160,7 +160,8 @@ class TargetLaw:
 
         def quantile(values: Matrix, below: float) -> Vector:
             at = np.argmax(shares >= below * (1.0 - 1e-9), axis=0)
-            return np.take_along_axis(values, np.take_along_axis(order, at[None], 0), 0)[0]
+            law = np.take_along_axis(order, at[None], 0)
+            return np.asarray(np.take_along_axis(values, law, 0)[0], dtype=np.float64)
 
         found = quantile(over, 0.5)
         spread = _NORMAL * (quantile(over, 0.75) - quantile(over, 0.25))

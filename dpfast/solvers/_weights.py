@@ -99,8 +99,12 @@ def learned(weights: Weights, settings: Any, curator: Curator) -> Any:
     u = mean * settings.rows_per_weight
     found = weights.rule.settings(u)
     changes = {name: found[name] for name in weights.rule.free if name in found and name != "clip"}
-    for name in ("target_range", "tails", "level"):
-        part = getattr(settings, name)
+    parts = {
+        "target_range": settings.target_range,
+        "tails": settings.tails,
+        "level": settings.level,
+    }
+    for name, part in parts.items():
         if part is not None:
             changes[name] = replace(part, rows=mean * part.rows)
     return replace(
