@@ -157,7 +157,8 @@ class WeightCounts(Query):
     The first count is of all weights up to ``edges[0]``, the one after of those up to ``edges[1]``,
     and so on; ``edges[-1]`` is the largest.
 
-    Sensitivity: ``√k``.  A row is in one count; a replaced one leaves one and enters another.
+    Sensitivity: ``√k``.  A row is in one count, in none if it weighs 0; a replaced one leaves one
+    and enters another.
     Counts are integers, exact in float64.
 
     Parameters
@@ -284,7 +285,7 @@ def _weight_counts(problem: RowAccess, edges: Vector) -> Vector:
     weight = problem.sample_weight
     assert weight is not None
     step = np.searchsorted(edges[:-1], weight)
-    return np.bincount(step, minlength=len(edges)).astype(np.float64)
+    return np.bincount(step, weight > 0.0, len(edges)).astype(np.float64)
 
 
 def _cut_sum(problem: RowAccess, top: float) -> float:

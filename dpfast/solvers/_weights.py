@@ -27,8 +27,9 @@ _COUNTS, _ROWS_SEEN, _LEAST, _MOST = 120, 40.0, 0.01, 0.05
 # Deviations of the noise by which some counts together must stand out, and how many: false ones
 # outweigh all others.
 _SEEN, _TOGETHER = 4.0, (1, 2, 4, 8, 16)
-# Which part of all weight may be cut; and what weights are on average, over the edge above them.
-_CUT, _BELOW = 0.03, 0.92
+# Which part of all weight may be cut, and from how many rows behind one weight, times µ, on less;
+# and what weights are on average, over the edge above them.
+_CUT, _MANY, _BELOW = 0.03, 30.0, 0.92
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def planned(shape: ProblemShape, share: float, release: Release, rule: Rule) -> 
     return Weights(release(share, WeightCounts(shape, _COUNTS), _WEIGHTS), rule)
 
 
-def cut(counts: Gaussian, curator: Curator) -> Cut:
+def cut(counts: Gaussian, u: float, curator: Curator) -> Cut:
     """Cut the rows' weights where no more are seen, or next to none."""
     query = counts.query
     assert isinstance(query, WeightCounts)
@@ -72,7 +73,8 @@ def cut(counts: Gaussian, curator: Curator) -> Cut:
     seen, edges = found[: last + 1], query.edges[: last + 1]
     weights = _BELOW * edges
     left = np.minimum(weights, edges[:, None]) @ seen  # of their sum, by where they are cut
-    at = int(np.argmax(left >= (1.0 - _CUT) * left[-1]))
+    part = _CUT * min(1.0, _MANY / u)
+    at = int(np.argmax(left >= (1.0 - part) * left[-1]))
     larger = float(query.edges[-1] / edges[at])
     if larger > 1.0:
         curator.cut_weights(float(edges[at]))
@@ -91,7 +93,7 @@ def _last_seen(counts: Vector) -> int:
 
 def learned(weights: Weights, settings: Any, curator: Curator) -> Any:
     """`settings` for the weights that were cut: light rows tell as little as fewer ones."""
-    larger, mean = cut(weights.counts, curator)
+    larger, mean = cut(weights.counts, settings.rows_per_weight, curator)
     # A ridge stays what it is beside larger weights.
     settings = replace(settings, ridge=larger * settings.ridge)
     if settings.link is not None:  # which learns the mean weight with the targets

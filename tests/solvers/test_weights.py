@@ -41,7 +41,7 @@ def test_weights_are_cut_where_hardly_any_are_higher(name, far):
     problem = problem_of(LOSSES[0], weight, far)
     settings, budget = settled(problem, 3.0)
     curator = Curator(problem, Ledger(budget), SecureGenerator(0))
-    larger, mean = _weights.cut(settings.weights.counts, curator)
+    larger, mean = _weights.cut(settings.weights.counts, 30.0, curator)
     at = far / larger
     assert np.minimum(weight, at).sum() > 0.93 * weight.sum()
     assert at <= 1.0 if name == "even" else at < 0.4
@@ -52,7 +52,7 @@ def test_weights_that_are_not_seen_are_let_be():
     problem = problem_of(LOSSES[0], WEIGHTS["even"], 1e12)
     settings, budget = settled(problem, 1.0)
     curator = Curator(problem, Ledger(budget), SecureGenerator(0))
-    assert _weights.cut(settings.weights.counts, curator) == (1.0, 1.0)
+    assert _weights.cut(settings.weights.counts, 30.0, curator) == (1.0, 1.0)
     assert np.array_equal(curator._rows.sample_weight, problem.sample_weight)
 
 
