@@ -152,19 +152,20 @@ class TargetSum(Query):
 
 
 class WeightCounts(Query):
-    """Rows by their weight, one count an octave below the largest one there may be.
+    """Rows by their weight, four counts an octave below the largest one there may be.
 
     The first count is of all weights up to ``edges[0]``, the one after of those up to ``edges[1]``,
     and so on; ``edges[-1]`` is the largest.
 
-    Sensitivity: ``√k``.  A row is in one count; a replaced one leaves one and enters another.
+    Sensitivity: ``√k``.  A row is in one count, in none if it weighs 0; a replaced one leaves one
+    and enters another.
     Counts are integers, exact in float64.
 
     Parameters
     ----------
     shape : ProblemShape
         Of weighted rows that are records.
-    octaves : int
+    count : int
         How many edges there are.
 
     Raises
@@ -173,11 +174,11 @@ class WeightCounts(Query):
         If rows have no weights, or a record may have several rows.
     """
 
-    def __init__(self, shape: ProblemShape, octaves: int) -> None:
+    def __init__(self, shape: ProblemShape, count: int) -> None:
         if not shape.weighted or shape.several_rows:
             raise ValueError("shape must be one of weighted rows that are records; got another.")
-        self.shape, self.dimension = shape, octaves
-        self.edges = shape.max_weight * 2.0 ** -np.arange(octaves - 1.0, -1.0, -1.0)
+        self.shape, self.dimension = shape, count
+        self.edges = shape.max_weight * 2.0 ** (-0.25 * np.arange(count - 1.0, -1.0, -1.0))
 
     def sensitivity(self, neighboring_relation: str) -> float:
         return math.sqrt(records_apart(neighboring_relation))
@@ -283,8 +284,8 @@ def _weight_counts(problem: RowAccess, edges: Vector) -> Vector:
     """The counts of some rows by weight."""
     weight = problem.sample_weight
     assert weight is not None
-    octave = np.searchsorted(edges[:-1], weight)
-    return np.bincount(octave, minlength=len(edges)).astype(np.float64)
+    step = np.searchsorted(edges[:-1], weight)
+    return np.bincount(step, weight > 0.0, len(edges)).astype(np.float64)
 
 
 def _cut_sum(problem: RowAccess, top: float) -> float:

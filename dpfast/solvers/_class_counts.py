@@ -46,7 +46,7 @@ def counted(
     _, noise, total = coordinates.class_shares()
     # Rows count by their own weights, too; the noise is that of a sum of both classes.
     doubt = 0.0 if total == 1.0 else SURE * math.sqrt(2.0) * noise
-    rows = total * max(0.0, 1.0 - doubt) * settings.rows_per_weight
+    rows = total * max(0.0, 1.0 - doubt) * settings.rows_per_weight / settings.mean_weight
     if _enough(rows, coordinates):
         return settings, coordinates
     mechanism = settings.gradient

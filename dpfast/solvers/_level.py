@@ -10,7 +10,8 @@ quantile that was asked for.
 
 Gradients are cut by how long most of them are, so of a skewed tail a part is lost, and with it a
 part of the mean: a sum of residuals, cut farther out for the same noise, tells it.  Of single rows
-it adds what noise hides from counts of the tails (`dpfast/solvers/_target_tails.py`).
+counts by octave of the distance from where the descent began tell the law of the tails on either
+side, that how far out to cut, and what lies beyond.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ import numpy as np
 from dpfast._typing import Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
-from dpfast.queries import QuantileSlopes, ResidualSum
+from dpfast.queries import QuantileSlopes, ResidualSum, TargetTails
 from dpfast.shape import ProblemShape
 from dpfast.solvers._groups import SizeLaw
 from dpfast.solvers._shares import Release
+from dpfast.solvers._target_law import Sides, TargetLaw
 from dpfast.solvers._whitened_rules import SURE, is_mean, sure
 
 _SLOPES, _RESIDUALS = "slopes along the constant", "sum of residuals"
+_TAILS = "distances of the targets by octave"
+# Octaves below the farthest distance that are told apart.
+_OCTAVES = 40
 # Releases of the slopes: the moves of a search for their zero.
 ROUNDS = 5
 # Of all rounds together, the share of the budget, in units of mu², with which a mean slope has this
@@ -58,6 +63,13 @@ class Level:
     rounds: int
     rows: float  # how many there are, or groups of them, by their weights at most
     share: float  # of the budget, in units of mu²
+    tails: Gaussian | None = None  # of single rows whose mean is asked for
+
+    @property
+    def accesses(self) -> tuple[tuple[Gaussian, int], ...]:
+        """What is asked, and how often."""
+        sums = (self.sums, self.rounds)
+        return (sums,) if self.tails is None else ((self.tails, 1), sums)
 
     def settled(
         self,
@@ -66,15 +78,17 @@ class Level:
         curator: Curator,
         half: float,
         corner: float,
-        sizes: SizeLaw | None,
+        groups: SizeLaw | None,
+        start: float = 0.0,
+        reach: float = 0.0,
     ) -> Vector:
         """The weights with the intercept that the sums tell.
 
         `half` is half the width of the targets' range, and `corner` that of the loss's corner, over
-        what was declared.
+        what was declared; the descent began at `start`, and cut residuals at `reach`.
         """
         noise, q = self.sums.stddev / self.rows, shape.loss.quantile
-        fewest, counted = (1.0, 1.0) if sizes is None else sizes.counted_above(noise)
+        fewest, counted = (1.0, 1.0) if groups is None else groups.counted_above(noise)
         rows, noise = self.rows * counted, noise / counted
 
         def moved(move: float) -> Vector:
@@ -86,9 +100,15 @@ class Level:
             return float(curator.release(self.sums, moved(move), unit, fewest)[0]) / rows
 
         if q is None:
-            cut = min(_LONGEST, half * math.sqrt(_BEYOND / noise))
-            mean = told(0.0, cut)
-            move = -sure(mean, noise) * mean * cut
+            if self.tails is None:
+                cut = min(_LONGEST, half * math.sqrt(_BEYOND / noise))
+                mean = told(0.0, cut)
+                move = -sure(mean, noise) * mean * cut
+            else:
+                sides = self._sides(start, curator)
+                cut, lost, variance = sides.best_cut(noise)
+                mean = told(0.0, cut) * cut - lost
+                move = -_believed(mean, variance, sides, reach) * mean
         else:
             search = _Search(noise, _DENSE * q * (1.0 - q) / half, _FIRST * half)
             for _ in range(self.rounds):
@@ -96,11 +116,34 @@ class Level:
             move = search.at
         return moved(move)
 
+    def _sides(self, start: float, curator: Curator) -> Sides:
+        """The laws of the distances, of which the farthest is that of a bound."""
+        assert self.tails is not None
+        edges = (1.0 + abs(start)) * 2.0 ** np.arange(-_OCTAVES, 1.0)
+        counts = curator.release(self.tails, start, edges[0], edges[-1]) / self.rows
+        noise = self.tails.stddev / self.rows
+        below, above = counts[:_OCTAVES][::-1], counts[_OCTAVES + 1 :]
+        return Sides(*(TargetLaw.of(edges[1:], side, noise) for side in (below, above)))
 
-def planned(shape: ProblemShape, rows: float, left: float, release: Release) -> Level | None:
+
+def _believed(mean: float, variance: float, sides: Sides, reach: float) -> float:
+    """Which part of a mean residual with this variance is a reason to move.
+
+    As much as for any number, or more if slopes that are cut at the reach lose a part of the mean
+    beyond doubt.
+    """
+    bias, doubt = sides.bias(reach)
+    expected = bias**4 / max(bias**2 + doubt, 1e-300)
+    return max(sure(mean, math.sqrt(variance)), expected / (expected + variance))
+
+
+def planned(
+    shape: ProblemShape, rows: float, left: float, release: Release, for_tails: float = 0.0
+) -> Level | None:
     """How the intercept is settled; None if noise hides what there is.
 
-    `rows` is ``µ n / √k``, and `left` the share of the budget that others leave.
+    `rows` is ``µ n / √k``, and `left` the share of the budget that others leave; `for_tails` is
+    that for counts of distances, 0 for none.
     """
     n = shape.n_samples * (1.0 if shape.several_rows else shape.max_weight)
     share = quantile_share(shape, rows, left)
@@ -110,7 +153,12 @@ def planned(shape: ProblemShape, rows: float, left: float, release: Release) -> 
     if not is_mean(shape.loss) or shape.intercept == 0.0:
         return None
     residuals = release(_FOR_MEAN, ResidualSum(shape), _RESIDUALS)
-    return Level(residuals, 1, n, _FOR_MEAN) if residuals.stddev <= _BEYOND * n else None
+    if residuals.stddev > _BEYOND * n:
+        return None
+    tails = None
+    if for_tails > 0.0:
+        tails = release(for_tails, TargetTails(shape, _OCTAVES), _TAILS)
+    return Level(residuals, 1, n, _FOR_MEAN + for_tails, tails)
 
 
 def quantile_share(shape: ProblemShape, rows: float, left: float) -> float:

@@ -4,8 +4,7 @@ Their slopes have no scale that is known beforehand: a slope is a residual in un
 the mean may be far below the highest target that was declared.  So a run
 
 1. releases, of persons and other groups of rows, counts by size: from a number of rows on that
-   follows, a group counts as one record, each of its rows as a part of it; and of weighted rows
-   counts by weight, whose bound may be far too high: weights are cut at the highest ones seen;
+   follows, a group counts as one record, each of its rows as a part of it;
 2. releases counts of the targets by octave, of which spread and tail follow, and a sum of the
    targets that is cut where noise begins to outweigh the tail, which makes the mean; the descent
    begins there, its steps are of the curvature there, and rows are clipped in units of the spread;
@@ -31,7 +30,7 @@ from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian, Laplace
-from dpfast.queries import RelativeGradient, TargetCounts, TargetSum, WeightCounts, bounded
+from dpfast.queries import RelativeGradient, TargetCounts, TargetSum, bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups
 from dpfast.solvers._shares import Release
@@ -39,14 +38,10 @@ from dpfast.solvers._target_law import TargetLaw, highest
 from dpfast.solvers._whitened_rules import Rule
 
 COUNTS, MEAN, _CALIBRATION = "targets by size", "mean of the targets", "intercept and length"
-_WEIGHTS = "rows by weight"
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 40
 # Shares of the budget.
 _MEAN_SHARE, _CALIBRATION_SHARE = 0.1, 0.07
-# Octaves below the largest weight that are told apart, and the share of the counts: that with which
-# so many rows stand out, between two ends.
-_WEIGHT_OCTAVES, _ROWS_SEEN, _LEAST_SEEN, _MOST_SEEN = 30, 40.0, 0.01, 0.05
 # So many rows a weight, or in all, make weights worth their budget; with fewer the mean has more.
 _WORTH, _WORTH_IN_ALL, _MORE_MEAN = 6.0, 100.0, 0.25
 # Releases of the two slopes, and steps to the estimate after each.
@@ -105,15 +100,9 @@ class MeanAsked:
 class LogLink(MeanAsked):
     """The accesses, and what public numbers a run needs besides them."""
 
-    weights: Gaussian | None  # counts of rows by weight, if they have weights of their own
     calibration: Gaussian
     calibration_share: float  # of the budget, in units of mu²
     rule: Rule  # for settings that follow the rows' mean weight, once it is learned
-
-    @property
-    def first(self) -> tuple[tuple[Gaussian | Laplace, int], ...]:
-        """Those that a run begins with."""
-        return super().first if self.weights is None else ((self.weights, 1), *super().first)
 
     @property
     def last(self) -> tuple[Gaussian, int]:
@@ -163,13 +152,6 @@ def shares(rows: float, dim: int) -> tuple[float, float, float]:
     return min(0.4, for_counts), for_mean, _CALIBRATION_SHARE
 
 
-def share_of_weights(rows: float, shape: ProblemShape) -> float:
-    """Of the budget, in units of mu², for counts of rows by weight; `rows` is µ n / k."""
-    if not shape.weighted or shape.several_rows:
-        return 0.0
-    return min(_MOST_SEEN, max(_LEAST_SEEN, (_ROWS_SEEN / rows) ** 2))
-
-
 def _worth(u: float, dim: int) -> float:
     """How far weights are worth learning, where few rows leave the mean in doubt."""
     return min(1.0, max(u / _WORTH, u * dim / _WORTH_IN_ALL))
@@ -182,11 +164,7 @@ def planned(shape: ProblemShape, u: float, limit: float, release: Release, rule:
     # Columns: weights, and the intercept if there is one.
     query = RelativeGradient(shape, 1.0, limit, 1 + (shape.intercept != 0.0))
     octaves = TargetCounts(shape, octaves_told(shape.loss))
-    for_weights, weights = share_of_weights(rows, shape), None
-    if for_weights > 0.0:
-        weights = release(for_weights, WeightCounts(shape, _WEIGHT_OCTAVES), _WEIGHTS)
     return LogLink(
-        weights=weights,
         counts=release(for_counts, octaves, COUNTS),
         mean=release(for_mean, TargetSum(shape), MEAN),
         calibration=release(for_calibration / _ROUNDS, query, _CALIBRATION),
@@ -239,20 +217,6 @@ def automatic_settings(u: float, dim: int) -> dict[str, Any]:
 def longest_row(shape: ProblemShape) -> float:
     """Length in the coordinates from which on rows count less."""
     return math.sqrt(shape.dim) / _SHORTENING
-
-
-def cut_weights(link: LogLink, curator: Curator) -> float:
-    """Cut the rows' weights where no more are seen; by which factor the others are then larger."""
-    if link.weights is None:
-        return 1.0
-    query = link.weights.query
-    assert isinstance(query, WeightCounts)
-    # Where none is seen the last is the lowest, too.
-    last = highest(curator.release(link.weights), link.weights.stddev)
-    if last in (0, len(query.edges) - 1):
-        return 1.0
-    curator.cut_weights(float(query.edges[last]))
-    return float(query.edges[-1] / query.edges[last])
 
 
 def learn_spread(link: MeanAsked, shape: ProblemShape, curator: Curator) -> Spread:

@@ -50,6 +50,10 @@ _UNEVEN = 0.2
 _RATIOS = 0.7
 # Laws that are less likely than the likeliest by this factor are left out.
 _UNLIKELY = 1e-4
+# A normal deviation over the distance of quartiles.
+_NORMAL = 0.74
+# Steps to the center of distances that are cut.
+_TURNS = 50
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,26 @@ class TargetLaw:
         covariance = self.likely @ (covariances + off[:, None] * off_cuts)
         return float(tops[np.argmax(covariance**2 / variance)])
 
+    def beyond(self, tops: Vector) -> tuple[Vector, Vector]:
+        """Mean of what targets have beyond each of the tops, and its variance.
+
+        The median of all laws': a mean would be that of the heaviest tails that there may be.
+        """
+        means, cuts, mean_variances, variances, covariances = self._moments(tops)
+        over = means[:, None] - cuts
+        own = np.maximum(mean_variances[:, None] + variances - 2.0 * covariances, 0.0)
+        order = np.argsort(over, axis=0)
+        shares = np.cumsum(self.likely[order], axis=0)
+
+        def quantile(values: Matrix, below: float) -> Vector:
+            at = np.argmax(shares >= below * (1.0 - 1e-9), axis=0)
+            law = np.take_along_axis(order, at[None], 0)
+            return np.asarray(np.take_along_axis(values, law, 0)[0], dtype=np.float64)
+
+        found = quantile(over, 0.5)
+        spread = _NORMAL * (quantile(over, 0.75) - quantile(over, 0.25))
+        return found, quantile(own, 0.5) + np.square(spread)
+
     def told(self, top: float, found: float, noise: float) -> tuple[float, float]:
         """Mean of the targets, and its deviation, if that of targets cut at `top` is `found`.
 
@@ -213,6 +237,45 @@ class TargetLaw:
         wide = math.log(float(shares @ values**2) / float(shares @ values) ** 2)
         values = values ** math.sqrt(max(0.1, 1.0 - length**2 / max(wide, 1e-300)))
         return values / float(shares @ values), shares
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The laws of distances from a place, below and above."""
+
+    below: TargetLaw
+    above: TargetLaw
+
+    def lost(self, cuts: Vector) -> tuple[Vector, Vector]:
+        """By how much the mean is too low if distances are cut, and the variance of that."""
+        (below, doubt_below), (above, doubt_above) = (
+            law.beyond(cuts) for law in (self.below, self.above)
+        )
+        return above - below, doubt_below + doubt_above
+
+    def bias(self, reach: float) -> tuple[float, float]:
+        """How far the mean is from the center of distances that are cut so; variance."""
+        places = np.concatenate([[0.0], -self.below.middles, self.above.middles])
+        shares = np.concatenate([[0.0], self.below.shares, self.above.shares])
+        shares[0] = max(0.0, 1.0 - float(shares.sum()))
+        shares /= shares.sum()
+        center = 0.0
+        for _ in range(_TURNS):
+            center += float(np.clip(places - center, -reach, reach) @ shares)
+        inside = float(np.clip(places, -reach, reach) @ shares)
+        (lost,), (variance,) = self.lost(np.array([reach]))
+        return inside + float(lost) - center, float(variance)
+
+    def best_cut(self, noise: float) -> tuple[float, float, float]:
+        """Where to cut if the mean then has noise of that part of the cut.
+
+        And by how much it is too low then, and the variance of noise and doubt together.
+        """
+        cuts = self.below.edges
+        lost, doubt = self.lost(cuts)
+        variance = doubt + np.square(noise * cuts)
+        best = int(np.argmin(variance + np.square(lost)))
+        return float(cuts[best]), float(lost[best]), float(variance[best])
 
 
 def _modes(noisy: Vector, noise: float, law: Vector, middles: Vector) -> tuple[Vector, Vector]:

@@ -35,6 +35,7 @@ from dpfast.solvers._level import Level
 from dpfast.solvers._log_link import LogLink, Spread
 from dpfast.solvers._target_range import Place, TargetRange
 from dpfast.solvers._target_tails import Tails
+from dpfast.solvers._weights import Weights
 from dpfast.solvers._whitened_rules import NARROWEST_CORNER, is_mean
 
 # The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
@@ -99,6 +100,7 @@ class Settings:
     tails: Tails | None = None
     level: Level | None = None
     groups: Groups | None = None
+    weights: Weights | None = None
     rows_per_weight: float = math.inf
     consistent: bool = False
     averages_late: bool = False  # where a rare class makes the way long
@@ -106,6 +108,11 @@ class Settings:
     width: float | None = None
     # Curvature where noise piles up over the steps, in units of the largest; None: by the clip.
     ground: float | None = None
+
+    @property
+    def mean_weight(self) -> float:
+        """Of the rows, over the largest, as far as it was learned."""
+        return 1.0 if self.weights is None else self.weights.mean
 
     @property
     def corners(self) -> Vector:

@@ -74,6 +74,7 @@ from dpfast.solvers import (
     _seconds,
     _target_range,
     _target_tails,
+    _weights,
 )
 from dpfast.solvers import _whitened_rules as rules
 from dpfast.solvers._class_counts import counted
@@ -237,11 +238,12 @@ def plan(
     lengths, for_lengths = _lengths_planned(terms, ranges is None and range_rounds == "auto")
     clip_norm, limit = _clipping(shape, options, ranges)
     slopes = _slopes(terms, rule, clip_norm, limit, consistent, target_rounds)
-    for_others = slopes.share + for_ranges + for_lengths
+    for_weights = _weights.share(u * shape.dim, shape)
+    for_others = slopes.share + for_ranges + for_lengths + for_weights
     left, level = _left(options, for_others), None
     # A ridge has a part in where the intercept belongs.
     if target_rounds > 0 and not ridge:
-        level = _level.planned(shape, terms.rows, left, release)
+        level = _level.planned(shape, terms.rows, left, release, slopes.for_tails)
         left = _left(options, for_others + (level.share if level else 0.0))
     settings = Settings(
         **options,
@@ -258,6 +260,7 @@ def plan(
         consistent=consistent,
         averages_late=average == "auto" and rules.averages_late(shape, u),
         level=level,
+        weights=_weights.planned(shape, for_weights, release, rule),
         narrowing=narrowing,
         width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
     )
@@ -395,7 +398,6 @@ def _slopes(
         longest = _log_link.longest_row(shape)
         of_spread = RelativeGradient(shape, clip_norm, limit, shape.dim, longest)
         share = sum(_log_link.shares(u * shape.dim, shape.dim))
-        share += _log_link.share_of_weights(u * shape.dim, shape)
         share += 0.0 if link.sizes is None else _groups.SIZES_SHARE
         return _Slopes(share, of_spread, {"link": link})
     share, for_tails, learned = 0.0, 0.0, dict[str, Any]()
@@ -499,6 +501,7 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
     ranges = learning.ranges
     found: list[tuple[Access[Any] | None, int]] = [
         (groups.sizes if groups else None, 1),
+        (settings.weights.counts if settings.weights else None, 1),
         *(link.first if link else ()),
         *(target_range.accesses if target_range else ()),
         (tails.histogram if tails else None, 1),
@@ -507,7 +510,7 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
         (learning.correlation, learning.correlation_rounds),
         (settings.gradient, settings.iterations),
         *((link.last,) if link else ()),
-        *(((level.sums, level.rounds),) if level else ()),
+        *(level.accesses if level else ()),
     ]
     return tuple((access, times) for access, times in found if access is not None)
 
@@ -552,15 +555,12 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
 
     The history has the norms of the noisy gradients in the learned coordinates.
     """
-    plan = with_sizes(plan, curator)
-    settings, shape, link = plan.settings, plan.shape, plan.settings.link
+    settings, shape = with_records(plan.settings, curator), plan.shape
+    link = settings.link
     if link is None:
         place = learn_place(settings, curator)
         coordinates = learn(settings.learning, shape, curator)
         return descended(settings, shape, curator, coordinates, place)
-    # A ridge stays what it is beside larger weights.
-    larger = _log_link.cut_weights(link, curator)
-    settings = replace(settings, ridge=larger * settings.ridge)
     spread = _log_link.learn_spread(link, shape, curator)
     settings = _log_link.learned(link, settings, spread, shape)
     assert settings.link is not None
@@ -587,7 +587,7 @@ def descended(
     v, norms, change = descend(settings, shape, curator, coordinates, place)
     unit = place.half if place is not None else 1.0
     w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))
-    w = with_level(w, settings, shape, curator, unit)
+    w = with_level(w, settings, shape, curator, place)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
@@ -597,13 +597,16 @@ def descended(
 
 
 def with_level(
-    w: Vector, settings: Settings, shape: ProblemShape, curator: Curator, unit: float
+    w: Vector, settings: Settings, shape: ProblemShape, curator: Curator, place: Place | None
 ) -> Vector:
     """The weights with the intercept that is settled in the end, if it is."""
-    if settings.level is None:
+    if settings.level is None or place is None:
         return w
-    sizes = None if settings.groups is None else settings.groups.law
-    return settings.level.settled(w, shape, curator, unit, unit * settings.narrowing, sizes)
+    groups = None if settings.groups is None else settings.groups.law
+    half, reach = place.half, 0.0 if settings.tails is None else settings.tails.cut * place.half
+    return settings.level.settled(
+        w, shape, curator, half, half * settings.narrowing, groups, place.start, reach
+    )
 
 
 def learn_place(settings: Settings, curator: Curator) -> Place | None:
@@ -638,7 +641,8 @@ def _covariance(
 
     And of what else is believed of them.  None where noise is too large for the numbers to tell.
     """
-    back, free, rows = np.linalg.inv(coordinates.transform), coordinates.free, shape.n_samples
+    back, free = np.linalg.inv(coordinates.transform), coordinates.free
+    rows = shape.n_samples * settings.mean_weight
     v = np.asarray(back @ w, dtype=np.float64)
     bends = mean_bends(shape.loss, v, free, settings.clip, settings.consistent)
     noise = np.linalg.inv(bends) * settings.gradient.stddev * change / rows / shape.max_weight
@@ -663,12 +667,13 @@ def lengths_told(shape: ProblemShape, columns: Columns) -> tuple[str, ...]:
     )
 
 
-def with_sizes(plan: Plan[Settings], curator: Curator) -> Plan[Settings]:
-    """The plan with what the sizes of the groups, if there are any, make of its settings."""
-    settings = plan.settings
-    if settings.groups is None:
-        return plan
-    return replace(plan, settings=_groups.learned(settings.groups, settings, curator))
+def with_records(settings: Settings, curator: Curator) -> Settings:
+    """What sizes of groups, or weights of rows, make of the settings."""
+    if settings.groups is not None:
+        settings = _groups.learned(settings.groups, settings, curator)
+    if settings.weights is not None:
+        settings = _weights.learned(settings.weights, settings, curator)
+    return settings
 
 
 def refusal(loss: Loss) -> str | None:

@@ -229,8 +229,7 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     The weights have the shape (K, dim), and their rows add up to zero; the history has the norms of
     the noisy gradients in the learned coordinates.
     """
-    plan = dp_whitened_gd.with_sizes(plan, curator)
-    settings, shape = plan.settings, plan.shape
+    settings, shape = dp_whitened_gd.with_records(plan.settings, curator), plan.shape
     coordinates = learn(settings.learning, shape, curator)
     settings, coordinates = counted_classes(settings, shape, curator, coordinates)
     start = constant_of(coordinates, settings.classes or 0)

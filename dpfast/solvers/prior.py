@@ -189,7 +189,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     left, and the norms of the noisy mean gradients in the coordinates.
     """
     settings, shape = plan.settings, plan.shape
-    descent = settings.descent
+    descent = dp_whitened_gd.with_records(settings.descent, curator)
     place = dp_whitened_gd.learn_place(descent, curator)
     coordinates = learn(descent.learning, shape, curator)
     transform = bounded(shape, _white(coordinates, settings), descent.limit)
@@ -219,7 +219,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         covariance = ask.unit**2 * transform @ (belief.covariance + sampling) @ transform.T
     w = ask.unit * (transform @ belief.mean)
     return Outcome(
-        dp_whitened_gd.with_level(w, descent, shape, curator, ask.unit),
+        dp_whitened_gd.with_level(w, descent, shape, curator, place),
         {"wider": np.array(wider), "gradient_norm": np.array(ask.norms)},
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
         covariance,
@@ -272,7 +272,8 @@ class _Asking:
         transform: Matrix,
         place: Place | None,
     ) -> _Asking:
-        mechanism, rows = descent.gradient, shape.n_samples * shape.max_weight
+        mechanism = descent.gradient
+        rows = shape.n_samples * shape.max_weight * descent.mean_weight
         loss, unit = shape.loss, 1.0
         units: tuple[float, ...] = ()
         if place is not None:

@@ -715,12 +715,13 @@ WITH_LENGTHS = (1.7, False, None, 0.3, 3.0)
 def _cases_in_blocks() -> list[Case]:
     """Rows that come in blocks, each of which is summed as a problem of its own."""
     rows = partial(case_of_rows, blocks=True, storages=("float64", "csr"))
+    by_weight = rows("rows by weight", WeightCounts, (6,), alone, POISSON, COUNTS, count=1)
     cut = rows("gradient, weights cut", ClippedGradient, (0.7,), at_weights, POISSON, COUNTS)
     scales = [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
     return [
         rows("column parts and lengths", ColumnParts, WITH_LENGTHS, centers, LOGISTIC, SIGNS,
              {"replace_one": 0.91, "add_or_remove_one": 0.99}),
-        rows("rows by weight", WeightCounts, (6,), alone, POISSON, COUNTS, count=1),
+        replace(by_weight, rows=of_two_weights(by_weight.rows)),
         replace(cut, rows=weights_cut(cut.rows)),
         *(
             case_of_groups(
@@ -901,6 +902,16 @@ def weights_cut(rows: Callable[..., Problem]) -> Callable[..., Problem]:
     return cut
 
 
+def of_two_weights(rows: Callable[..., Problem]) -> Callable[..., Problem]:
+    """The rows, of which those of higher targets weigh an eighth."""
+
+    def of(records: Sequence[Record], *given: Any) -> Problem:
+        light = [replace(r, weight=r.weight / 8.0) if r.y > 0.0 else r for r in records]
+        return rows(light, *given)
+
+    return of
+
+
 def _cases_of_weights() -> list[Case]:
     plain = [
         case_of_rows("rows by weight", WeightCounts, (6,), alone, POISSON, COUNTS, count=1),
@@ -908,7 +919,10 @@ def _cases_of_weights() -> list[Case]:
                      count=1),
         case_of_rows("gradient, weights cut", ClippedGradient, (0.7,), at_weights, POISSON, COUNTS),
     ]  # fmt: skip
-    return [plain[0], *(replace(case, rows=weights_cut(case.rows)) for case in plain[1:])]
+    return [
+        replace(plain[0], rows=of_two_weights(plain[0].rows)),
+        *(replace(case, rows=weights_cut(case.rows)) for case in plain[1:]),
+    ]
 
 
 def _cases_of_targets() -> list[Case]:

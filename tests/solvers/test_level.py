@@ -183,3 +183,16 @@ def test_it_is_paid_for_where_it_helps():
     assert level_of(parameter=0.5, unit="group") is None  # outliers are not to count
     assert level_of(unit="group", intercept=0.0) is None
     assert level_of(unit="group", alpha=0.1) is None  # the ridge's minimum has another intercept
+
+
+def test_rare_costs_have_their_mean():
+    """A tenth of the rows is hardly seen in any bin of the range, and has all of the mean."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1.0, 1.0, (20_000, 3))
+    y = np.where(rng.random(len(X)) < 0.9, 0.0, 1500.0 * np.exp(rng.standard_normal(len(X))))
+    settings = {"data_norm": 2.0, "target_bounds": (0.0, 1e5)}
+    found = [
+        LinearRegression(1.0, 1e-6, random_state=seed, **settings).fit(X, y).predict(X).mean()
+        for seed in range(8)
+    ]
+    assert np.sqrt(np.mean((np.array(found) - y.mean()) ** 2)) < 0.06 * y.std()

@@ -147,23 +147,6 @@ def test_weights_far_below_their_bound_are_found(far):
     assert np.sqrt(np.mean(np.square(np.array(fits)[:, :4] - w))) < 0.15
 
 
-def test_weights_are_cut_where_no_more_are_seen_or_not_at_all():
-    weight = np.random.default_rng(0).uniform(0.1, 1.0, 20_000)
-    for bound, larger in ((1.0, 1.0), (64.0, 64.0), (1e12, 1.0)):
-        problem = counts(LOSSES[0], sample_weight=weight, max_weight=bound)
-        settled = plan(problem.shape, "dp-whitened-gd", Budget(1.0, 1e-6)).settings
-        curator = Curator(problem, Ledger(Budget(1.0, 1e-6)), SecureGenerator(0))
-        assert _log_link.cut_weights(settled.link, curator) == larger
-        assert curator._rows.sample_weight.max() == pytest.approx(min(bound, larger), rel=1e-4)
-
-
-def test_rows_without_weights_are_not_counted_by_them():
-    assert (
-        plan(counts(LOSSES[0]).shape, "dp-whitened-gd", Budget(1.0, 1e-6)).settings.link.weights
-        is None
-    )
-
-
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_the_curvature_at_a_mean_is_a_slope_over_a_relative_residual(loss):
     mean, change = np.array([0.2, 1.0, 6.0]), 1e-5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpfast.losses import Loss
-from dpfast.solvers._target_law import TargetLaw, highest
+from dpfast.solvers._target_law import Sides, TargetLaw, highest
 
 EDGES = 2.0 ** np.arange(-8.0, 5.0)
 POISSON = Loss("poisson", width=math.log(EDGES[-1]))
@@ -145,3 +145,40 @@ def test_noise_of_three_deviations_far_above_is_no_mode():
         exact[-2] = off * noise
         means.append(TargetLaw.of(EDGES, exact, noise).mean)
     assert means[1] < 1.3 * means[0]
+
+
+def sides(y, noise=1e-9):
+    """Laws of the distances from 0."""
+    rng = np.random.default_rng(7)
+
+    def law(of):
+        share = shares(of)
+        return TargetLaw.of(EDGES, share + noise * rng.standard_normal(len(EDGES)), noise)
+
+    return Sides(law(np.maximum(-y, 0.0)), law(np.maximum(y, 0.0)))
+
+
+@pytest.mark.parametrize("cut", [0.5, 2.0, 8.0])
+def test_what_a_cut_takes_from_a_mean(cut):
+    y = lognormal(1.0, 1.2) - 0.5
+    (lost,), (variance,) = sides(y).lost(np.array([cut]))
+    assert lost == pytest.approx(np.mean(y - np.clip(y, -cut, cut)), abs=0.05)
+    assert variance < 0.05**2
+
+
+def test_a_center_that_is_cut_is_below_the_mean_of_a_skewed_law_alone():
+    skewed, even = lognormal(1.0, 1.2) - 0.5, np.random.default_rng(1).standard_normal(200_000)
+    center = 0.0
+    for _ in range(50):
+        center += np.clip(skewed - center, -0.5, 0.5).mean()
+    bias = sides(skewed).bias(0.5)[0]
+    assert bias == pytest.approx(skewed.mean() - center, abs=0.05) and bias > 0.3
+    # Wherever distances are from.
+    for y in (even, even + 0.3):
+        assert abs(sides(y).bias(0.5)[0]) < 0.06
+
+
+def test_a_cut_is_the_farther_out_the_less_noise_there_is():
+    found = sides(lognormal(1.0, 1.2), 0.003)
+    cuts = [found.best_cut(noise)[0] for noise in (0.3, 0.03, 0.003)]
+    assert cuts[0] < cuts[1] < cuts[2]
