@@ -25,15 +25,29 @@ def balanced_accuracy(model, X, y):
     return np.mean([np.mean(model.predict(X[y == label]) == label) for label in model.classes_])
 
 
-@pytest.mark.parametrize("cls", [LogisticRegression, LinearSVC])
-@pytest.mark.parametrize("solver", ["dp-whitened-gd", "output-perturbation"])
-def test_declared_weights_are_weights_of_the_rows(cls, solver):
+def two_ways(cls, solver):
+    """Fits with weights that are declared for classes, and with the same ones given for rows."""
     X, y = table(500)
     weight = np.where(y == "yes", 4.0, 0.5)
-    by_row = cls(**DECLARED, solver=solver, max_weight=4.0).fit(X, y, sample_weight=weight)
     by_class = cls(**DECLARED, solver=solver, class_weight={"yes": 4.0, "no": 0.5}).fit(X, y)
+    by_row = cls(**DECLARED, solver=solver, max_weight=4.0).fit(X, y, sample_weight=weight)
+    return by_class, by_row
+
+
+@pytest.mark.parametrize("cls", [LogisticRegression, LinearSVC])
+def test_declared_weights_are_weights_of_the_rows(cls):
+    by_class, by_row = two_ways(cls, "output-perturbation")
     np.testing.assert_array_equal(by_class.coef_, by_row.coef_)
     assert by_class.privacy_.events == by_row.privacy_.events
+
+
+@pytest.mark.parametrize("cls", [LogisticRegression, LinearSVC])
+def test_weights_that_are_declared_need_no_counts(cls):
+    """Given for rows they may be far below their bound; those of classes are what they are."""
+    by_class, by_row = two_ways(cls, "dp-whitened-gd")
+    paid = [{event.where for event in fit.privacy_.events} for fit in (by_class, by_row)]
+    assert paid[1] - paid[0] == {"rows by weight"}
+    assert not paid[0] - paid[1]
 
 
 def test_they_multiply_the_weights_of_the_rows():
