@@ -129,7 +129,7 @@ class TestFit:
         table.head(30).to_csv("t.csv", index=False)
         bounds = BOUNDS | {"dose": [0, 100]}
         _, _, err = run(*FIT, bounds=bounds)
-        assert "30 rows are enough for: near a constant prediction. More rows" in err
+        assert "budget is enough for, with 30 rows: near a constant prediction. More rows" in err
 
     def test_standard_errors(self, run):
         bounds = {name: BOUNDS[name] for name in ("age", "ward", "ill", "target")}

@@ -65,7 +65,7 @@ def question_regime(plan: Plan[Any], noun: str) -> None:
     regime = plan.parameters.get("regime", "all weights")
     if regime != "all weights":
         warn(
-            f"what {plan.budget} and {plan.shape.n_samples:,} {noun}s are enough for: {regime}. "
+            f"what the budget is enough for, with {plan.shape.n_samples:,} {noun}s: {regime}. "
             f"More {noun}s, fewer columns or a larger epsilon help.",
             QuestionableSettingWarning,
         )

@@ -100,7 +100,7 @@ def test_few_rows_are_told_of_before_anything_is_spent(of, data):
         warnings.simplefilter("error", QuestionableSettingWarning)
         of().fit(*rows)
         spent = account.charges
-        with pytest.raises(QuestionableSettingWarning, match="20 rows are enough for: near a"):
+        with pytest.raises(QuestionableSettingWarning, match="with 20 rows: near a"):
             of().fit(*few)
         assert account.charges == spent > 0
 
