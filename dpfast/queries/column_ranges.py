@@ -20,7 +20,7 @@ from dpfast.sums import RowAccess, RowSums
 # Bins have a finite number per unit.
 _NARROWEST = 1e-300
 # Lengths from which on rows are long, and very long.
-_LONG, _VERY_LONG = 4.0, 64.0
+_LONG, _VERY_LONG = 16.0, 256.0
 # How long ``(‖x‖ + ‖center‖) max(factor)`` may be, which rounding errors are charged for.
 _FARTHEST = 1e5
 
@@ -72,12 +72,12 @@ class ColumnHistogram(Query):
 
 
 class LongRows(Query):
-    """How many rows are long: by ``‖factor (x - center)‖`` over the root of the number of columns.
+    """How many rows are long, by ``‖z‖``, ``z = factor (x - center)``.
 
-    A row of length 4 or less counts nothing, one of 64 or more counts 1, and between the two it
+    A row of length 16 or less counts nothing, one of 256 or more counts 1, and between the two it
     counts p, in proportion to the logarithm: heavy tails count less than codes for missing values.
-    Behind that count comes, if asked for, what columns have of it: ``p z² / ‖z‖²`` of a row that is
-    z long.  The arguments are center and factor; columns of factor 0 are left out.  A group of rows
+    Behind that count comes, if asked for, what columns have of it: ``p z² / ‖z‖²``, entry by entry.
+    The arguments are center and factor; columns of factor 0 are left out.  A group of rows
     contributes the mean over them.
 
     Sensitivity: 1, with columns √2.  A row adds a number p from 0 to 1, and v of entries >= 0 that
@@ -131,8 +131,7 @@ class LongRows(Query):
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
         """The numbers for a center and a factor of the columns."""
         center, factor = point
-        unit = factor / math.sqrt(max(1, int(np.count_nonzero(factor))))
-        columns = Affine(unit, -center * unit, _LONG)
+        columns = Affine(factor, -center * factor, _LONG)
         work = partial(_long, columns=columns, by_column=self.by_column)
         return _sum_over_blocks(prepared, work)
 

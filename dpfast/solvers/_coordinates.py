@@ -61,6 +61,8 @@ _BELIEF_IN_WEIGHTS = 2.0
 # entries may be farther from the center than that tells; how much wider rounds begin; how well the
 # center is known; and how much wider a scale may end.
 _ABOUT, _FARTHER, _WIDER, _OFF, _FAR_WIDER = 1.25, 4.0, 2.0, 0.5, 10.0
+# Their spikes end so many deviations, or mean distances, from the center.
+_SPIKES_END = 30.0
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
 _COUNTED, _RAREST = 5.0, 4.0
 # Entries of an undeclared column are seen if those on either side of its center stand out by so
@@ -377,7 +379,9 @@ class _Known:
         self.moves, self.zeros = moves, moves & (above_least > 0.0) & (above_most < 0.0)
         self.others = moves & ((above_least < -doubt) | (above_most > doubt))  # for sure
         least = _least_seen(size, apart, self.numbers & first)
-        low, high = _variance_bounds(size, least, mean, apart, self.scale, self.spike)
+        end = _SPIKES_END * np.maximum(self.deviations, self.scale * size)
+        spike = np.where(self.ranged, np.minimum(self.spike, end), self.spike)
+        low, high = _variance_bounds(size, least, mean, apart, self.scale, spike)
         # Where entries are, on average, about as far from the center as their range tells.
         farthest = _ABOUT * self.deviations / math.sqrt(_NORMAL)
         near = self.ranged & (self.scale * (size - _FARTHER * apart) < farthest)
@@ -519,12 +523,12 @@ def _height(
 
 
 def _variance_bounds(
-    size: Vector, least: Vector, mean: Vector, noise: float, scale: Vector, height: float
+    size: Vector, least: Vector, mean: Vector, noise: float, scale: Vector, height: Vector
 ) -> tuple[Vector, Vector]:
     """Bounds of the columns' variances from mean absolute values and means in units of `scale`.
 
     A column is at least as spread as a normal one, as what its center was wrong by, and as the
-    noise; and at most as one of spikes of this height.
+    noise; and at most as one of spikes of these heights.
     """
     high = np.maximum(size, least) * scale * height
     low = scale**2 * (_NORMAL * np.maximum(size**2 - mean**2, 0.0) + 0.25 * mean**2 + noise**2)

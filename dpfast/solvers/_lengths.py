@@ -44,7 +44,7 @@ def usual_length(mechanism: Gaussian, curator: Curator, left_out: int | None = N
     query = mechanism.query
     assert isinstance(query, LongRows)
     shape, longest = query.shape, query.length(1.0)
-    factor = np.full(shape.n_features, longest * math.sqrt(shape.n_features) / shape.data_norm)
+    factor = np.full(shape.n_features, longest / shape.data_norm)
     if left_out is not None:
         factor[left_out] = 0.0
     told = float(curator.release(mechanism, np.zeros(shape.n_features), factor)[0])

@@ -476,7 +476,7 @@ def column_ranges(query: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     """Ends of bins, or centers and factors of columns; zeros lie in outer bins and in others."""
     if isinstance(query, ColumnHistogram):
         return [(-np.ones(2), np.ones(2)), (np.array([0.1, -2.0]), np.array([0.3, -0.1]))]
-    scaled = (0.0, np.ones(3)), (0.0, np.full(3, 200.0)), (0.3, np.array([50.0, 0.0, 1.0]))
+    scaled = (0.0, np.ones(3)), (0.0, np.full(3, 600.0)), (0.3, np.array([200.0, 0.0, 1.0]))
     return [(np.full(3, center), factor) for center, factor in scaled]
 
 

@@ -170,21 +170,21 @@ def test_long_rows_are_counted():
     X = np.array([[0.96, 0.0], [0.4, 0.1], [0.8, 0.0], [0.8, 0.2], [0.0, 0.24]])
     problem = Problem(X, np.ones(5), "logistic", data_norm=1.0)
     query = LongRows(shape)
-    center, factor = np.zeros(2), np.array([80.0, 0.0])
+    center, factor = np.zeros(2), np.array([320.0, 0.0])
     (count,) = query.evaluate(problem, center, factor)
     assert count == pytest.approx(1.0 + 0.75 + 1.0 + 1.0)
 
 
 def test_columns_have_their_part_of_long_rows():
-    """By the squares of what they add to the length, of two columns over two."""
+    """By the squares of what they add to the length."""
     X = np.array([[0.96, 0.0], [0.4, 0.1], [0.1, 0.2], [0.003, 0.004], [0.0, 0.24]])
     problem = Problem(X, np.ones(5), "logistic", data_norm=1.0)
     query = LongRows(problem.shape, by_column=True)
-    center, factor = np.array([0.0, 0.04]), np.full(2, 80.0)
+    center, factor = np.array([0.0, 0.04]), np.full(2, 320.0)
     count, *of_columns = query.evaluate(problem, center, factor)
-    squares = np.square(80.0 * (X - center)) / 2.0
+    squares = np.square(320.0 * (X - center))
     lengths = squares.sum(axis=1)
-    part = np.clip(0.5 * np.log(lengths / 16.0) / np.log(16.0), 0.0, 1.0)
+    part = np.clip(0.5 * np.log(lengths / 256.0) / np.log(16.0), 0.0, 1.0)
     assert count == pytest.approx(part.sum())
     np.testing.assert_allclose(of_columns, part @ (squares / lengths[:, None]))
     assert sum(of_columns) == pytest.approx(count)
@@ -198,3 +198,16 @@ def test_what_rounding_is_not_charged_for_is_refused():
     for low, high in ((0.0, 0.0), (1.0, 0.0), (0.0, 1e-320)):
         with pytest.raises(ValueError, match="high must be greater than low"):
             histogram.check_point(np.full(2, low), np.full(2, high))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+def test_long_tails_in_far_wider_bounds_are_no_spikes(epsilon):
+    """Whether sums show the tail or not, a column of costs gets a scale like its deviation."""
+    rng = np.random.default_rng(8)
+    costs = np.minimum(np.exp(1.5 * rng.standard_normal((20_000, 2))), 5_000.0)
+    problem = declared(costs / 2_500.0 - 1.0)
+    settled = plan(problem, "dp-whitened-gd", Budget(epsilon, DELTA))
+    found = learn(settled.settings.learning, problem.shape, curator_of(problem, settled))
+    ratio = 2_500.0 * found.columns.scale / costs.std(axis=0)
+    assert found.columns.ranged.all()
+    assert np.all((ratio > 0.15) & (ratio < 2.0)), ratio
