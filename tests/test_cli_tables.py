@@ -374,6 +374,16 @@ class TestCheck:
         assert found["outside_range"] == {"age": int((table["age"] < 30).sum())}
         assert err == "error: values were never declared, see above.\n"
 
+    def test_flags_that_were_declared_as_numbers(self, run, table):
+        table.assign(diabetic=table["age"] > 60, frail=(table["age"] > 50) * 1.0).to_csv(
+            "t.csv", index=False
+        )
+        bounds = {**BOUNDS, "frail": [0, 1], "diabetic": [False, True]}
+        code, out, _ = run(*self.CHECK, bounds=bounds)
+        assert code == 0
+        assert "only at the ends of their range: 'frail'. Where" in " ".join(out.split())
+        assert json.loads(run(*self.CHECK, "--json", bounds=bounds)[1])["only_ends"] == ["frail"]
+
     def test_a_value_that_does_not_fit(self, run, table):
         table.assign(age="old").to_csv("t.csv", index=False)
         code, _, err = run(*self.CHECK)

@@ -56,6 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
                 "rows": tally.rows,
                 "undeclared": tally.undeclared,
                 "outside_range": tally.cut,
+                "only_ends": sorted(tally.only_ends or ()),
             },
         )
     else:
@@ -65,9 +66,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _show(path: str, tally: Tally) -> None:
-    """The counts by column."""
-    if not tally:
-        say(f"{path}: every value of {tally.rows:,} rows is as it was declared.\n\n{_UNPROTECTED}")
+    """The counts by column, and what to declare otherwise."""
+    advice = f"{tally.advice}\n\n" * bool(tally.advice)
+    if not (tally.undeclared or tally.cut):
+        as_declared = f"{path}: every value of {tally.rows:,} rows is as it was declared."
+        say(f"{as_declared}\n\n{advice}{_UNPROTECTED}")
         return
     screen = Table(title=f"{path}: {tally.rows:,} rows", title_justify="left")
     screen.add_column("column")
@@ -80,5 +83,5 @@ def _show(path: str, tally: Tally) -> None:
     say(
         "In a fit as in a prediction, a value that was never declared has the average effect of "
         "its column, and a number outside its range is cut to it. Where it is a code such as -99 "
-        f'for a missing value, declare it in "missing_values".\n\n{_UNPROTECTED}'
+        f'for a missing value, declare it in "missing_values".\n\n{advice}{_UNPROTECTED}'
     )

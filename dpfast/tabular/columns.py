@@ -204,7 +204,7 @@ class _Scaled(Column):
         self, numbers: NDArray[np.float64], low: float, high: float, tally: Tally
     ) -> NDArray[np.float64]:
         self._check_missing(np.isnan(numbers))
-        tally.count(tally.cut, self.name, (numbers < low) | (numbers > high))
+        tally.see(self.name, numbers, low, high)
         return np.clip(numbers, low, high)
 
 

@@ -23,6 +23,7 @@ from dpfast.estimators._versions import Versioned
 from dpfast.inference import Summary
 from dpfast.privacy import Budget, PrivacyReport, row_relation
 from dpfast.privacy.budget import check_promise
+from dpfast.tabular.columns import NumberColumn
 from dpfast.tabular.families import (
     FAMILIES,
     exposure_exponent,
@@ -336,9 +337,10 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
     def check(self, data: Any, *, progress: Progress | None = None) -> Tally:
         """Look at a table **without protection**: count the values that were never declared.
 
-        Reads what a fit would read and spends nothing. The counts are exact numbers of private
-        rows, for people who may see the rows; no guarantee covers their use. Bounds that you change
-        until they fit the data are no longer public.
+        And name the numbers that may be truth values. Reads what a fit would read and spends
+        nothing. The counts are exact numbers of private rows, for people who may see the rows; no
+        guarantee covers their use. Bounds that you change until they fit the data are no longer
+        public.
 
         Parameters
         ----------
@@ -355,7 +357,9 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
         DataError
             If a value does not fit its declaration; the message names every such column.
         """
-        coder, parts = self._coded(data, self._schema(), progress)
+        schema = self._schema()
+        coder, parts = self._coded(data, schema, progress)
+        coder.tally.only_ends = {c.name for c in schema.features if isinstance(c, NumberColumn)}
         wrong: dict[str, DataError] = {}
         for chunk in parts:
             coder.codes(chunk, wrong)
