@@ -6,8 +6,8 @@ some thousand times narrower than its bounds.
 
 Counts of a share of the rows tell nothing of rare entries far away, and coordinates in which many
 rows are long lose these.  So columns whose entries are mostly one value are left out, and rows that
-are long in the others are counted: if many are, columns that make most of them long are not
-believed, and none if that does not explain it.
+are long in the others are counted: if many are, the columns that make most of them long are not
+believed either, and where noise hides which these are, no column is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROUNDS, _BINS = 4, 101
 _WIDTHS = 10
 # All rows in units of a count's noise: with fewer, columns are not found; more than the second tell
 # no more.  Shares of the budget, in units of mu²: a round costs the usual one if it has rows enough
-# then, and up to the most; and the count of long rows twice three times as much, between the two.
+# then, and up to the most; and the count of long rows six times as much, between twice these.
 _LEAST_SEEN, _AMPLE = 10.0, 50.0
 _LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
 # No scale is less than so many of the last bins; and a column has one value, beside rare ones that
@@ -130,7 +130,7 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
 
 
 def _blamed(long_rows: Gaussian, found: Ranges, curator: Curator) -> NDArray[np.intp]:
-    """The columns that make too many rows long."""
+    """The columns that make too many rows long; none, if few rows are."""
     query = long_rows.query
     assert isinstance(query, LongRows)
     center = np.where(found.believed, found.center, 0.0)

@@ -62,7 +62,7 @@ def test_columns_of_one_value_are_left_alone():
 
 def test_rare_values_far_away_do_not_let_a_column_seem_narrow():
     """Few rows with flags and mostly-zero columns: the prediction stays as good as a constant."""
-    for share in (0.003, 0.05):
+    for share, most in ((0.003, 0.75), (0.05, 0.67)):
         rng = np.random.default_rng(1)
         X = np.where(rng.random((3_000, 6)) < share, 1.0, -1.0)
         X[:, 0] = rng.uniform(-1.0, 1.0, 3_000)
@@ -72,7 +72,7 @@ def test_rare_values_far_away_do_not_let_a_column_seem_narrow():
             solve(problem, "dp-whitened-gd", Budget(1.0, DELTA), random_state=seed).w
             for seed in range(8)
         )
-        assert np.mean([problem.objective(w) for w in fits]) / 3_000 < 0.77
+        assert np.mean([problem.objective(w) for w in fits]) / 3_000 < most
 
 
 def test_where_many_rows_are_long_nothing_is_believed():

@@ -58,17 +58,21 @@ def test_without_noise_it_ends_at_the_minimum(loss, sign):
 def test_what_gradients_say_decides_how_much_is_believed():
     X, y = table(4000, 0)
     problem = Problem(X, y, "logistic", data_norm=2.0)
-    public, labels = table(300, 1)
-    shares = {
-        (sign, u): told(problem, from_rows(problem.shape, public, sign * labels), u)
-        .history["public_share"]
-        for sign in (1.0, -1.0)
-        for u in (1e-3, 1.0, 10.0)
-    }  # fmt: skip
+    draws = [table(300, seed) for seed in range(1, 5)]
+
+    def believed(sign, u):
+        """The share at the end, on average over draws of the public rows."""
+        fits = (
+            told(problem, from_rows(problem.shape, public, sign * labels), u)
+            for public, labels in draws
+        )
+        return np.mean([fit.history["public_share"] for fit in fits])
+
+    shares = {(sign, u): believed(sign, u) for sign in (1.0, -1.0) for u in (1e-3, 1.0, 10.0)}
     # Nothing is known where noise hides all: the share is the probability beforehand.
     assert shares[1.0, 1e-3] == pytest.approx(0.9, abs=0.02)
     assert shares[-1.0, 1e-3] == pytest.approx(0.9, abs=0.02)
-    assert shares[-1.0, 10.0] < 0.25 < shares[-1.0, 1.0] < 0.55
+    assert shares[-1.0, 10.0] < 0.25 < shares[-1.0, 1.0] < 0.5
     assert shares[1.0, 1.0] > 0.75 and shares[1.0, 10.0] > 0.95
 
 
