@@ -16,6 +16,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from dpfast import _kernels
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_integer, check_real, warn
 from dpfast.chunks import add_up, finish, map_in_order, thread_count
 from dpfast.coded import CodedMatrix
@@ -27,8 +28,6 @@ from dpfast.rows import Rows, as_rows, check_matrix, is_dask
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape, gram_rows
 from dpfast.sums import RowAccess, as_vector, check_consistent, divided
 
-Vector = NDArray[np.float64]
-Matrix = NDArray[np.float64]
 T = TypeVar("T")
 
 A_BOUND = "a bound known without looking at the data (what is beyond it is scaled down)"

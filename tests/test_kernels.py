@@ -423,16 +423,22 @@ def test_the_stub_names_everything():
     """The hand-written types must not fall behind the extension."""
     stub = Path(_kernels.__file__).parent / "_kernels.pyi"
     tree = ast.parse(stub.read_text())
+    classes = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef)}
     named = {n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
     named |= {n.target.id for n in tree.body if isinstance(n, ast.AnnAssign)}
-    public = {n for n in vars(_kernels) if not n.startswith("_") and n != "np"}
-    assert named == public
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and node.name != "LayoutError":
-            methods = {n.name for n in node.body if isinstance(n, ast.FunctionDef)} - {"__init__"}
-            actual = {n for n, v in vars(getattr(_kernels, node.name)).items()
-                      if not n.startswith("_") and callable(v)}  # fmt: skip
-            assert methods == actual, node.name
+    assert {n for n in named if not n.startswith("_")} == {
+        n for n in vars(_kernels) if not n.startswith("_") and n != "np"
+    }
+
+    def methods(node):
+        own = {n.name for n in node.body if isinstance(n, ast.FunctionDef)} - {"__init__"}
+        return own.union(*(methods(classes[b.id]) for b in node.bases if b.id in classes))
+
+    for name, node in classes.items():
+        if not name.startswith("_") and name != "LayoutError":
+            kind = getattr(_kernels, name)
+            actual = {n for n in dir(kind) if not n.startswith("_") and callable(getattr(kind, n))}
+            assert methods(node) == actual, name
 
 
 def test_read_sum(isa):

@@ -38,6 +38,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import check_integer, check_real, keep_python_numbers
 from dpfast.objectives._contract import (
     Described,
@@ -47,8 +48,6 @@ from dpfast.objectives._contract import (
 )
 from dpfast.privacy import records_apart
 from dpfast.shape import UNIT
-
-Vector = NDArray[np.float64]
 
 # What subgradients of norm 2L certify after some 5,000 steps: √(2µ gap), gap = 2(2L)²/(µ(T + 1)).
 _KINK_TOLERANCE = 0.06

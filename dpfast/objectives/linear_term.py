@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpfast._typing import Vector
 from dpfast.objectives._contract import Objective
-
-Vector = NDArray[np.float64]
 
 
 class LinearTerm:

@@ -170,6 +170,34 @@ class Event:
         return {"mechanism": self.mechanism, **asdict(self)}
 
 
+class _HasStddev:
+    """What events of Gaussian noise have in common."""
+
+    sensitivity: float
+    stddev: float
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise."""
+        return self.stddev
+
+    @property
+    def noise_multiplier(self) -> float:
+        """``stddev / sensitivity``."""
+        return self.stddev / self.sensitivity
+
+
+class _HasScale:
+    """What events of all other noise have in common."""
+
+    scale: float
+
+    @property
+    def noise(self) -> float:
+        """Scale of the noise."""
+        return self.scale
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueryEvent(Event):
     """A release of a vector-valued query with added noise. Events of all such releases have these.
@@ -204,7 +232,7 @@ class QueryEvent(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianEvent(QueryEvent):
+class GaussianEvent(_HasStddev, QueryEvent):
     """A query plus Gaussian noise.
 
     Parameters
@@ -226,23 +254,13 @@ class GaussianEvent(QueryEvent):
     stddev: float
 
     @property
-    def noise(self) -> float:
-        """Standard deviation of the noise."""
-        return self.stddev
-
-    @property
-    def noise_multiplier(self) -> float:
-        """``stddev / sensitivity``."""
-        return self.stddev / self.sensitivity
-
-    @property
     def mu(self) -> float:
         """``sensitivity / stddev``: each of the `count` releases is mu-GDP."""
         return self.ratio
 
 
 @dataclass(frozen=True, kw_only=True)
-class L2LaplaceEvent(QueryEvent):
+class L2LaplaceEvent(_HasScale, QueryEvent):
     """A query plus noise of density proportional to ``exp(-norm(z) / scale)``, l2 norm.
 
     Parameters
@@ -263,18 +281,13 @@ class L2LaplaceEvent(QueryEvent):
     scale: float
 
     @property
-    def noise(self) -> float:
-        """Scale of the noise."""
-        return self.scale
-
-    @property
     def epsilon(self) -> float:
         """``sensitivity / scale``: each of the `count` releases is epsilon-DP."""
         return self.ratio
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceEvent(QueryEvent):
+class LaplaceEvent(_HasScale, QueryEvent):
     """A query plus independent Laplace noise in every coordinate.
 
     `sensitivity` is the **l1** distance of the query's values on two neighbors.
@@ -288,11 +301,6 @@ class LaplaceEvent(QueryEvent):
     mechanism: ClassVar[str] = "laplace"
 
     scale: float
-
-    @property
-    def noise(self) -> float:
-        """Scale of the noise."""
-        return self.scale
 
     @property
     def epsilon(self) -> float:
@@ -350,7 +358,7 @@ class _SampledEvent(QueryEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubsampledGaussianEvent(_SampledEvent):
+class SubsampledGaussianEvent(_HasStddev, _SampledEvent):
     """A query of a random sample of the rows plus Gaussian noise.
 
     Parameters
@@ -363,19 +371,9 @@ class SubsampledGaussianEvent(_SampledEvent):
 
     stddev: float
 
-    @property
-    def noise(self) -> float:
-        """Standard deviation of the noise."""
-        return self.stddev
-
-    @property
-    def noise_multiplier(self) -> float:
-        """``stddev / sensitivity``."""
-        return self.stddev / self.sensitivity
-
 
 @dataclass(frozen=True, kw_only=True)
-class SubsampledLaplaceEvent(_SampledEvent):
+class SubsampledLaplaceEvent(_HasScale, _SampledEvent):
     """A query of a random sample of the rows plus Laplace noise in every coordinate.
 
     `sensitivity` is the **l1** distance of the query's values on two samples that differ in the one
@@ -392,11 +390,6 @@ class SubsampledLaplaceEvent(_SampledEvent):
     scale: float
 
     @property
-    def noise(self) -> float:
-        """Scale of the noise."""
-        return self.scale
-
-    @property
     def epsilon(self) -> float:
         """``ln(1 + q (exp(e) - 1))``, ``q`` the sampling rate and ``e = sensitivity / scale``.
 
@@ -411,7 +404,7 @@ class SubsampledLaplaceEvent(_SampledEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyMaxEvent(Event):
+class NoisyMaxEvent(_HasScale, Event):
     """The index of the largest (or smallest) of some scores, noise having been added to each.
 
     Parameters
@@ -443,11 +436,6 @@ class NoisyMaxEvent(Event):
     def sampler_delta(self) -> float:
         """What one access adds to delta because samplers end at a finite range."""
         return self.candidates * _VALUE
-
-    @property
-    def noise(self) -> float:
-        """Scale of the noise."""
-        return self.scale
 
     @property
     def epsilon(self) -> float:
@@ -552,7 +540,7 @@ class _ObjectiveEvent(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbationEvent(_ObjectiveEvent):
+class ObjectivePerturbationEvent(_HasStddev, _ObjectiveEvent):
     """The minimizer of an objective with a Gaussian linear term.
 
     Parameters
@@ -582,11 +570,6 @@ class ObjectivePerturbationEvent(_ObjectiveEvent):
     monotone: bool
 
     @property
-    def noise(self) -> float:
-        """Standard deviation of the linear term's coefficients."""
-        return self.stddev
-
-    @property
     def shifts(self) -> tuple[tuple[int, float], ...]:
         """Corners of the set that v lies in: how many, and bounds of their norms over `stddev`.
 
@@ -606,7 +589,7 @@ class ObjectivePerturbationEvent(_ObjectiveEvent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class L2LaplaceObjectiveEvent(_ObjectiveEvent):
+class L2LaplaceObjectiveEvent(_HasScale, _ObjectiveEvent):
     """The minimizer of an objective with a linear term of density ``exp(-norm(b) / scale)``.
 
     Parameters
@@ -626,11 +609,6 @@ class L2LaplaceObjectiveEvent(_ObjectiveEvent):
     mechanism: ClassVar[str] = "l2_laplace_objective"
 
     scale: float
-
-    @property
-    def noise(self) -> float:
-        """Scale of the linear term's coefficients."""
-        return self.scale
 
     @property
     def epsilon(self) -> float:

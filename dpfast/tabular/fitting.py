@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._typing import Vector
 from dpfast._validation import warn
 from dpfast.blocks import Source
 from dpfast.chunks import thread_count
@@ -41,8 +42,6 @@ from dpfast.tabular.families import exposure_exponent, largest_weight
 from dpfast.tabular.rows import TableRows
 from dpfast.tabular.schema import TableSchema
 from dpfast.tabular.targets import RangeTarget
-
-Vector = NDArray[np.float64]
 
 NOUNS = {"row": "row", "group": "person"}
 """What the records of a table are called, by their unit."""
