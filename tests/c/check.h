@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatch.h"
+
 static int failures = 0;
 
 #define CHECK(condition)                                                                           \
@@ -18,6 +20,21 @@ static int failures = 0;
             failures++;                                                                            \
         }                                                                                          \
     } while (0)
+
+/* Whether the machine has an instruction set, which is in use from here on. */
+static inline int in_use(int isa)
+{
+    if (!dpfast_isa_supported(isa)) return 0;
+    CHECK(dpfast_isa_force(isa) == DPFAST_OK);
+    return 1;
+}
+
+/* What a program says at its end; its exit code. */
+static inline int outcome(void)
+{
+    printf("%d failures\n", failures);
+    return failures != 0;
+}
 
 /* A small generator is enough here. */
 static inline double uniform(unsigned *state)

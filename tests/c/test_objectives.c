@@ -216,6 +216,5 @@ int main(void)
         check_problem(1500, 11, "logistic", 0.0);
         check_problem(40, 2100, "huberized_hinge", 0.0);
     }
-    printf("%d checks failed\n", failures);
-    return failures != 0;
+    return outcome();
 }

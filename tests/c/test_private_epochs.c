@@ -1,29 +1,9 @@
 /* Batches and private epochs under the sanitizers: exact-size buffers, every instruction set, dense
  * against sparse. */
+#include "check.h"
 #include "dpfast.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int failures;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            failures++;                                                                            \
-            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                                 \
-        }                                                                                          \
-    } while (0)
-
 #define STEPS 9
-
-static double uniform(unsigned *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (double)(*state >> 8) / 8388608.0 - 1.0;
-}
 
 static dpfast_stream keyed(uint8_t first)
 {
@@ -253,10 +233,7 @@ int main(void)
         check_batches(batches[k][0], batches[k][1]);
     }
     for (isa = 0; isa < DPFAST_ISA_COUNT; isa++) {
-        if (!dpfast_isa_supported(isa)) {
-            continue;
-        }
-        CHECK(dpfast_isa_force(isa) == DPFAST_OK);
+        if (!in_use(isa)) continue;
         for (k = 0; k < 2 * (int)(sizeof sizes / sizeof sizes[0]); k++) {
             problem p = make_problem(sizes[k / 2][0], sizes[k / 2][1], k % 2 ? 0.5 : 0.0);
             for (sampling = 1; sampling <= 2; sampling++) {
@@ -269,6 +246,5 @@ int main(void)
         }
         printf("private epochs on %s: done\n", dpfast_isa_name(isa));
     }
-    printf("%d failures\n", failures);
-    return failures != 0;
+    return outcome();
 }

@@ -3,24 +3,10 @@
  *
  * The stream is keyed with fixed keys, so every run gives the same result; thresholds are such that
  * a correct sampler fails with probability below 1e-6 over the choice of keys. */
-#include "dispatch.h"
+#include "check.h"
 #include "exact.h"
 #include "gaussian_cells.h"
 #include "random.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int failures = 0;
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        const int holds_ = (condition);                                                            \
-        printf("%s %s:%d: %s\n", holds_ ? "ok    " : "FAILED", __FILE__, __LINE__, #condition);    \
-        failures += !holds_;                                                                       \
-    } while (0)
 
 static const uint64_t ONES = ~UINT64_C(0);
 static const uint64_t TOP = UINT64_C(1) << 63;
@@ -643,6 +629,5 @@ int main(void)
     check_discrete_laws();
     check_continuous_laws();
     check_arguments();
-    printf("%d failures\n", failures);
-    return failures != 0;
+    return outcome();
 }
