@@ -182,6 +182,7 @@ class Curator:
         """
         self._rows = self._rows.with_weights_cut(at)
         self._prepared.clear()
+        self._parts = (), []
 
     def finish(self) -> None:
         """Pay for the planned accesses that were not made; see the module.

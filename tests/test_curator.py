@@ -1,6 +1,7 @@
 """The curator holds a run to its plan, and pays for all of it."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from unittest import mock
 
 import numpy as np
@@ -239,3 +240,18 @@ class TestParts:
         with pytest.raises(ValueError, match="the next is 'thrice'; got 'once'"):
             curator.disjoint(self.EDGES, settled.settings.first, settled.settings.first)
         assert ledger.events == ()
+
+    def test_weights_are_cut_in_parts_that_were_seen_before(self, settled, classification):
+        weight = np.linspace(0.5, 2.0, len(classification[1]))
+        rows = Problem(
+            *classification, "logistic", data_norm=2.0, sample_weight=weight, max_weight=2.0
+        )
+        curator = Curator(rows, Ledger(BUDGET), SecureGenerator(0))
+        access = settled.settings.second
+        before = curator.disjoint(self.EDGES, access)
+        curator.cut_weights(1.0)
+        after = curator.disjoint(self.EDGES, access)
+        for part, other, edges in zip(before, after, pairwise(self.EDGES), strict=True):
+            own = weight[slice(*edges)]
+            np.testing.assert_array_equal(part._rows.sample_weight, own)
+            np.testing.assert_array_equal(other._rows.sample_weight, 2.0 * np.minimum(own, 1.0))
