@@ -25,10 +25,11 @@ prices of the accesses that tell them apart add up to what was paid, at most.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -100,7 +101,7 @@ class Curator:
         self._planned = None if planned is None else tuple(access for access, _ in planned)
         # How many accesses there are up to each of them.
         self._ends = list(accumulate(count for _, count in planned or ()))
-        self._made = 0
+        self._made, self._lock = 0, threading.Lock()
         self._prepared: WeakKeyDictionary[Fixed, Any] = WeakKeyDictionary()
         self._parts: tuple[tuple[int, ...], list[Any]] = (), []
         self._public: SecureGenerator | None = None
@@ -160,6 +161,7 @@ class Curator:
                 "Nothing was spent."
             )
         self._follow(access)
+        self._check_rows(access)
         fixed, point = self._fixed(access.query, arguments)
         access.check(*point)
         log = self._ledger.log
@@ -229,13 +231,17 @@ class Curator:
         ValueError
             If these are not the accesses that were planned; nothing was spent.
         """
-        self._follow(*accesses)
         self._pay(*accesses)
         if self._parts[0] != tuple(edges):
             parts = [self._rows.part(start, stop) for start, stop in pairwise(edges)]
             self._parts = tuple(edges), parts
         once = [(access, 1) for access in accesses]
         return [type(self)(part, _Prepaid(), self._rng, once) for part in self._parts[1]]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Curator cannot be pickled or copied: the copy would answer again for one payment."
+        )
 
     def _due(self, ahead: int) -> Access[Any] | None:
         """The planned access after so many more, if there is one."""
@@ -255,10 +261,22 @@ class Curator:
                     f"{access.where!r}. Nothing was spent on it."
                 )
 
+    def _check_rows(self, access: Access[Any]) -> None:
+        """Refuse an access whose price holds for rows of another shape."""
+        stated, rows = (_problem_of(asked) for asked in (access.query or access, self._rows))
+        # Arrays have shapes of another kind, and so has what is asked of them.
+        if hasattr(stated, "check_rows") and hasattr(rows, "check_rows"):
+            stated.check_rows(rows, getattr(access.query, "fewer_rows", False))
+
     def _pay(self, *accesses: Access[Any]) -> None:
-        """Spend what these accesses cost together."""
-        self._ledger.spend_all([e for access in accesses for e in access.events()])
-        self._made += len(accesses)
+        """Spend what these accesses cost together, if they are still the next ones.
+
+        Of threads that ask at once one pays and is answered: a part has one answer for a payment.
+        """
+        with self._lock:
+            self._follow(*accesses)
+            self._ledger.spend_all([e for access in accesses for e in access.events()])
+            self._made += len(accesses)
 
     def _fixed(
         self, query: Query | None, arguments: tuple[Any, ...]
@@ -301,6 +319,12 @@ class _Prepaid:
 
     def used(self) -> float:
         raise NotImplementedError("a part of the rows has no budget of its own.")
+
+
+def _problem_of(asked: Any) -> Any:
+    """The public shape of a problem, or that of an objective's problem."""
+    shape = getattr(asked, "shape", None)
+    return getattr(shape, "problem", shape)
 
 
 def _copy(value: Any) -> Any:

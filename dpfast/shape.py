@@ -230,6 +230,33 @@ class ProblemShape:
             return self.n_samples
         return self.n_samples * (self.max_rows_per_group or MOST_ROWS)
 
+    def check_rows(self, rows: ProblemShape, fewer: bool = False) -> None:
+        """Refuse rows of which bounds for this shape need not hold.
+
+        Parameters
+        ----------
+        rows : ProblemShape
+            Of the rows.
+        fewer : bool, default=False
+            Whether they may be fewer.
+
+        Raises
+        ------
+        ValueError
+        """
+        alike = ["n_features", "intercept", "loss", "unit", "max_rows_per_group"]
+        if not (fewer and rows.n_samples < self.n_samples):
+            alike += ["n_samples", "blocks"]
+        most = ("n_samples", "data_norm", "max_weight")
+        wrong = [name for name in alike if getattr(rows, name) != getattr(self, name)]
+        wrong += [name for name in most if not getattr(rows, name) <= getattr(self, name)]
+        if wrong:
+            raise ValueError(
+                "what is asked must be made for the shape of the rows; got one with "
+                f"{', '.join(f'{n}={getattr(self, n)!r}' for n in dict.fromkeys(wrong))}. Nothing "
+                "was spent on it."
+            )
+
     def of_rows(self, n_rows: int) -> ProblemShape:
         """The shape of so many rows, whatever belongs together."""
         if self.unit == "row" and n_rows == self.n_samples:

@@ -1,17 +1,24 @@
 """The curator holds a run to its plan, and pays for all of it."""
 
+import contextlib
+import copy
+import pickle
+import threading
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from unittest import mock
 
 import numpy as np
 import pytest
 
-from dpfast import Budget, BudgetExceeded, Ledger, Problem
+from dpfast import Budget, BudgetExceeded, Ledger, Loss, Problem
 from dpfast.curator import Curator
+from dpfast.fused import LastIterate
 from dpfast.mechanisms import Gaussian
-from dpfast.queries import ClippedGradient
+from dpfast.queries import ClippedGradient, DescentIterate
 from dpfast.random import SecureGenerator
+from dpfast.shape import BlockSizes
 from dpfast.solvers import SOLVERS, Outcome, Plan, carry_out
 
 BUDGET, RELATION = Budget(1.0, 1e-6), "replace_one"
@@ -199,6 +206,49 @@ def test_a_budget_that_is_too_small_for_the_rest_pays_for_what_it_can(settled, p
     assert [e.where for e in ledger.events] == ["once", "thrice"]
 
 
+FALSE = [
+    {"data_norm": 1.0}, {"intercept": 0.0}, {"max_weight": 0.5}, {"n_samples": 400},
+    {"n_features": 1}, {"loss": Loss("huber")}, {"blocks": BlockSizes(2, (250,))},
+    {"unit": "group", "max_rows_per_group": 1},
+]  # fmt: skip
+DESCENT = partial(DescentIterate, alpha=0.0, iterations=1, step=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("made", "false"),
+    [*((made, false) for made in (ClippedGradient, DESCENT) for false in FALSE),
+     (DESCENT, {"n_samples": 5000})],
+)  # fmt: skip
+def test_what_is_made_for_other_rows_is_refused_before_anything_is_spent(problem, made, false):
+    """A plan that mistakes a bound would be charged too little for what rows can change."""
+    shape = replace(problem.shape, **false)
+    access = Gaussian.of_query(100.0, made(shape), RELATION, where="once")
+    curator = Curator(problem, ledger := Ledger(BUDGET), SecureGenerator(0))
+    name = next(iter(false))
+    with pytest.raises(ValueError, match=f"the shape of the rows; got one with .*{name}="):
+        curator.release(access, np.zeros(shape.dim))
+    assert ledger.events == ()
+
+
+def test_a_sum_for_more_rows_serves_fewer(problem):
+    shape = replace(problem.shape, n_samples=5000)
+    access = Gaussian.of_query(100.0, ClippedGradient(shape), RELATION, where="once")
+    assert Curator(problem, Ledger(BUDGET), SecureGenerator(0)).release(
+        access, np.zeros(shape.dim)
+    ).shape == (shape.dim,)
+
+
+def test_nor_is_an_access_of_several_steps_made_for_other_rows(problem):
+    shape = replace(problem.shape, data_norm=1.0, alpha=0.1)
+    access = LastIterate(
+        shape, RELATION, mu=0.1, step=0.1, iterations=3, radius=1.0, start=np.zeros(shape.dim)
+    )
+    curator = Curator(problem, ledger := Ledger(BUDGET), SecureGenerator(0))
+    with pytest.raises(ValueError, match="got one with data_norm="):
+        curator.release(access)
+    assert ledger.events == ()
+
+
 class TestParts:
     """Each part of the rows answers what was paid for, once and in order."""
 
@@ -234,6 +284,28 @@ class TestParts:
             with pytest.raises(ValueError, match="there are no more"):
                 part.release(settled.settings.second, w)
         assert len(ledger.events) == 2
+
+    def test_no_part_is_seen_twice_by_threads_that_ask_at_once(self, settled, parts):
+        """Both have found the access to be the next one before either has paid for it."""
+        both, w = threading.Barrier(2), np.zeros(settled.shape.dim)
+        answers = []
+
+        def ask():
+            with contextlib.suppress(ValueError):
+                answers.append(parts[0].release(settled.settings.first, w))
+
+        with mock.patch.object(ClippedGradient, "check_point", lambda *point: both.wait(10)):
+            threads = [threading.Thread(target=ask) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert len(answers) == parts[0].made == 1
+
+    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+    def test_a_copy_would_answer_again(self, parts, copied):
+        with pytest.raises(TypeError, match="a Curator cannot be pickled or copied"):
+            copied(parts[0])
 
     def test_a_plan_holds_for_them(self, settled, problem, ledger):
         curator = Curator(problem, ledger, SecureGenerator(0), settled.accesses)

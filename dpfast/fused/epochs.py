@@ -113,6 +113,7 @@ class SampledSteps(Access[State]):
         check_choice("noise", noise, NOISES)
         self.noise = "discrete" if noise == "auto" else noise
         self._sum, self._first, self._n_steps = query, 0, n_steps
+        self.shape = query.shape
         settings: dict[str, Any] = {
             "sensitivity": query.sensitivity(neighboring_relation),
             "dimension": query.dimension,

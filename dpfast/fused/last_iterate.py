@@ -74,6 +74,7 @@ class LastIterate(Access[Vector]):
         check_real("step", step, low=0.0, low_open=True)
         self.radius = check_real("radius", radius, low=0.0, low_open=True)
         self.iterations = check_integer("iterations", iterations, low=1)
+        self.shape = shape
         self.where = f"last iterate of {iterations} noisy gradient steps"
         self._relation = neighboring_relation
         self._start = project(np.array(start, dtype=np.float64), self.radius)

@@ -82,7 +82,7 @@ class SampledGradient(Access[Vector]):
             gaussian = Gaussian.calibrate(Budget(mu=price), self._sum, neighboring_relation)
             self._mechanism, settings["stddev"] = gaussian, gaussian.stddev
             event = SubsampledGaussianEvent
-        self.where = where
+        self.shape, self.where = shape, where
         self._event = event(sensitivity=self._mechanism.charged_sensitivity, **settings)
 
     def events(self, count: int = 1) -> tuple[Event, ...]:

@@ -27,10 +27,13 @@ class Access(ABC, Generic[T]):
         The place in the algorithm, for the ledger.
     query : Query or None
         What is asked, if it is one function of the rows.
+    shape : object
+        Without a query, the public shape of the rows that the price holds for; None if any.
     """
 
     where: str = ""
     query: Query | None = None
+    shape: Any = None
 
     @abstractmethod
     def events(self, count: int = 1) -> tuple[Event, ...]:

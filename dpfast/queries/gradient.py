@@ -58,7 +58,7 @@ class ClippedGradient(Query):
         If nothing bounds the gradients, or two bounds would have to be enforced.
     """
 
-    fixed = 1
+    fixed, fewer_rows = 1, True
 
     def __init__(
         self,
