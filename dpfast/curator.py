@@ -266,7 +266,8 @@ class Curator:
         stated, rows = (_problem_of(asked) for asked in (access.query or access, self._rows))
         # Arrays have shapes of another kind, and so has what is asked of them.
         if hasattr(stated, "check_rows") and hasattr(rows, "check_rows"):
-            stated.check_rows(rows, getattr(access.query, "fewer_rows", False))
+            fewer = access.query is not None and access.query.fewer_rows
+            stated.check_rows(rows, fewer, access.own_loss)
 
     def _pay(self, *accesses: Access[Any]) -> None:
         """Spend what these accesses cost together, if they are still the next ones.
