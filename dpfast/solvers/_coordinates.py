@@ -214,7 +214,9 @@ class Coordinates:
         """
         w: Matrix = self.transform @ v
         columns, d = self.columns, len(self.columns.center)
-        categories = columns.categories
+        categories = columns.categories.copy()
+        if self.anchor is not None and self.anchor < d:
+            categories[self.anchor] = False  # a rare flag may take the intercept's place
         if not categories.any():
             return w
         spread = columns.spread[:, None]
@@ -228,9 +230,10 @@ class Coordinates:
         if certain.any():
             most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
             found[~certain] = np.clip(found[~certain], -most, most)
-        if self.anchor is not None:
-            w[self.anchor] += columns.center @ (w[:d] - found) / self.constant
+        taken = columns.center @ (w[:d] - found)
         w[:d] = found
+        if self.anchor is not None:
+            w[self.anchor] += taken / self.constant
         return w
 
 
