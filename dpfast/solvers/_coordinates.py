@@ -145,6 +145,19 @@ class Columns:
         return self.counted | self.binary
 
     @property
+    def ranges(self) -> Matrix | None:
+        """Lowest and highest entries that weights are meant for, as (2, n_features); infinite where
+        no range is known, and None if none is.
+
+        Counts of a share of the rows do not show values that are rare and far away, such as codes
+        for missing ones, nor do rows that are cut to a length show what the weights make of them.
+        """
+        if not self.ranged.any():
+            return None
+        reach = np.where(self.ranged, _SPIKES_END * self.scale, np.inf)
+        return np.stack([self.center - reach, self.center + reach])
+
+    @property
     def spread(self) -> Vector:
         """How far apart the values of such columns are."""
         return spread_of(self.binary, self.height)
