@@ -602,8 +602,8 @@ class TestCertify:
     @pytest.mark.parametrize(
         ("more", "numbers"),
         # Three coefficients and an intercept, with two covariances of 4 x 4; four and one, with
-        # that of the noise, 5 x 5, and a threshold.
-        [(("--set", "inference=True"), 4 + 2 * 16), (("--set", "threshold=balanced"), 6 + 25)],
+        # that of the noise, 5 x 5, a threshold, and the ends of what is known of ages.
+        [(("--set", "inference=True"), 4 + 2 * 16), (("--set", "threshold=balanced"), 6 + 25 + 2)],
         ids=str,
     )
     def test_all_numbers_are_counted(self, run, more, numbers):
