@@ -81,9 +81,8 @@ def _subject(path: str, model: TableModel) -> dict[str, Any]:
 def _numbers_released(model: TableModel) -> int:
     """Numbers of the file that come from the data: not only coefficients."""
     found = [model.coef_, model.intercept_, *model.learned_ranges.values()]
-    covariance = vars(model.estimator_).get("_covariance")
-    if covariance is not None:
-        found.append(covariance)
+    others = (vars(model.estimator_).get(name) for name in ("column_ranges_", "_covariance"))
+    found += [numbers for numbers in others if numbers is not None]
     estimates = vars(model.estimator_).get("_estimates")
     if estimates is not None:
         found += [estimates.covariance, estimates.sampling]

@@ -28,7 +28,7 @@ from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning, RepeatedFitWarning
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
-from dpfast.estimators._margins import affine, affine_of_block, targets_of
+from dpfast.estimators._margins import Cut, affine, affine_of_block, targets_of
 from dpfast.estimators._messages import (
     hints,
     question_regime,
@@ -145,6 +145,10 @@ class PrivateLinearModel(Versioned):
         Private weights.
     intercept_ : float
         Private intercept; 0.0 without `fit_intercept`.
+    column_ranges_ : ndarray of shape (2, n_features) or None
+        Between which entries of each column `coef_` is meant for, as far as the releases told it,
+        and else infinity; None if nothing is known. Predictions cut columns to it: 999 for a
+        missing value among numbers up to 5 would count 200 times as much as these otherwise.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.
@@ -569,6 +573,7 @@ class PrivateLinearModel(Versioned):
             "_constant_column": constant,
             "_targets": targets,
             "_covariance": covariance,
+            "column_ranges_": outcomes[0].ranges if len(outcomes) == 1 else None,
             "_known_rows": known_rows(plan, self.accountant),
             **self._estimated(plan, outcomes, targets),
             **self._fitted(plan, targets, weights[:, :d] * targets.unit, intercept),
@@ -856,13 +861,13 @@ class PrivateLinearModel(Versioned):
         return found, np.ldexp(weight, -int(np.frexp(most)[1]))  # their sum stays finite
 
     def _affine(self, X: Any, coef: NDArray[np.float64], intercept: Any) -> Any:
-        """``X @ coef + intercept`` of the rows to predict for, cut to the declared norm."""
+        """``X @ coef + intercept`` of the rows to predict for, cut as the fit cuts them."""
         check_is_fitted(self)
         if is_dask(X):
             X = from_dask(X)
-        bound = vars(self).get("_row_bound", math.inf)
+        how = Cut(vars(self).get("_row_bound", math.inf), vars(self).get("column_ranges_"))
         if not isinstance(X, Executor):
-            return affine(self._validated(X, reset=False), coef, intercept, bound)
+            return affine(self._validated(X, reset=False), coef, intercept, how)
         if X.n_features != self.n_features_in_:
             raise ValueError(
                 f"X must have {self.n_features_in_} features, as in fit; got {X.n_features}."
@@ -873,7 +878,7 @@ class PrivateLinearModel(Versioned):
                 f"X must have the columns {[*names]}, in the order of fit; got {[*given]}. Give "
                 "them in that order."
             )
-        on_rows = partial(affine_of_block, coef=coef, intercept=intercept, bound=bound)
+        on_rows = partial(affine_of_block, coef=coef, intercept=intercept, cut=how)
         return np.concatenate(list(X.map(on_rows)))
 
 

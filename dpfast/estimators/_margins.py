@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from dpfast.blocks import Block, Executor
+from dpfast.coded import CodedMatrix
 from dpfast.rows import row_lengths
 
 # Rows that are as long as the bound but for rounding are left as they are.
@@ -19,23 +21,34 @@ _COPIED_ENTRIES = 2**17
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-def affine(X: Any, coef: NDArray[np.float64], intercept: Any, bound: float) -> Any:
-    """``X @ coef + intercept`` of rows that are cut to this length, as a fit cuts them.
+class Cut(NamedTuple):
+    """How rows to predict for are cut: to a length, and then columns to their ranges, if known."""
+
+    length: float
+    ranges: NDArray[np.float64] | None
+
+    def __mul__(self, factor: float) -> Cut:  # type: ignore[override]
+        ranges = None if self.ranges is None else self.ranges * factor
+        return Cut(self.length * factor, ranges)
+
+
+def affine(X: Any, coef: NDArray[np.float64], intercept: Any, cut: Cut) -> Any:
+    """``X @ coef + intercept`` of rows that are cut as a fit cuts them.
 
     Beyond float64 it is the largest number, with the right sign.
     """
     with np.errstate(all="ignore"):
-        margins = _product(X, coef, bound) + intercept
+        margins = _product(X, coef, cut) + intercept
         beyond = ~np.isfinite(margins)
         if beyond.any():
-            product = _product(X * 2.0**-600, coef, bound * 2.0**-600) * 2.0**600
+            product = _product(X * 2.0**-600, coef, cut * 2.0**-600) * 2.0**600
             margins = np.where(beyond, np.clip(product + intercept, -_LARGEST, _LARGEST), margins)
     return margins
 
 
-def affine_of_block(block: Block, coef: NDArray[np.float64], intercept: Any, bound: float) -> Any:
+def affine_of_block(block: Block, coef: NDArray[np.float64], intercept: Any, cut: Cut) -> Any:
     """The same for one block."""
-    return affine(block.X, coef, intercept, bound)
+    return affine(block.X, coef, intercept, cut)
 
 
 def targets_of(source: Executor) -> tuple[NDArray[Any], NDArray[Any] | None]:
@@ -53,8 +66,39 @@ def _times(X: Any, coef: NDArray[np.float64]) -> Any:
     return np.concatenate([X[start : start + rows] @ coef for start in starts])
 
 
-def _product(X: Any, coef: NDArray[np.float64], bound: float) -> Any:
-    """``X @ coef`` of rows that are cut to this length; NaN where a length is beyond float64."""
+def _product(X: Any, coef: NDArray[np.float64], cut: Cut) -> Any:
+    """``X @ coef`` of cut rows; NaN where a length is beyond float64."""
+    product = _shortened(X, coef, cut.length)
+    if cut.ranges is None:
+        return product
+    columns = np.flatnonzero(cut.ranges[1] < math.inf)
+    low, high = cut.ranges[:, columns]
+    others = coef.copy()
+    others[columns] = 0.0
+    count = max(64, _COPIED_ENTRIES // (4 * len(columns)))
+    for start in range(0, X.shape[0], count):
+        rows = X[start : start + count]
+        entries = _dense(rows, columns)
+        if cut.length < math.inf:
+            entries *= np.minimum(1.0, cut.length / row_lengths(rows))[:, None]
+        inside = np.clip(entries, low, high)
+        far = np.flatnonzero((inside != entries).any(axis=1))
+        if len(far):
+            rest = _shortened(rows[far], others, cut.length)
+            product[start + far] = rest + inside[far] @ coef[columns]
+    return product
+
+
+def _dense(rows: Any, columns: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Some columns of rows of any storage."""
+    if isinstance(rows, CodedMatrix):
+        rows = rows.tocsr()
+    found = rows[:, columns]
+    return np.array(found.toarray() if scipy.sparse.issparse(found) else found, dtype=np.float64)
+
+
+def _shortened(X: Any, coef: NDArray[np.float64], bound: float) -> Any:
+    """``X @ coef`` of rows that are cut to this length."""
     product = _times(X, coef)
     if bound == math.inf:
         return product

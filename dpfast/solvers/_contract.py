@@ -141,6 +141,9 @@ class Outcome:
     unit : float
         Of `w`, in which the plan states its noise: 1, or what the releases told it to be; infinite
         if that noise says nothing of `w`.
+    ranges : ndarray of shape (2, n_features) or None
+        Lowest and highest entry of each column that the weights are meant for, as far as the
+        releases tell; infinite for columns of which they do not.
     """
 
     w: Vector
@@ -148,6 +151,7 @@ class Outcome:
     said: tuple[str, ...] = ()
     covariance: NDArray[np.float64] | None = None
     unit: float = 1.0
+    ranges: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "history", MappingProxyType(dict(self.history)))

@@ -145,6 +145,19 @@ class Columns:
         return self.counted | self.binary
 
     @property
+    def ranges(self) -> Matrix | None:
+        """Lowest and highest entries that weights are meant for, as (2, n_features); infinite where
+        no range is known, and None if none is.
+
+        Counts of a share of the rows do not show values that are rare and far away, such as codes
+        for missing ones, nor do rows that are cut to a length show what the weights make of them.
+        """
+        if not self.ranged.any():
+            return None
+        reach = np.where(self.ranged, _SPIKES_END * self.scale, np.inf)
+        return np.stack([self.center - reach, self.center + reach])
+
+    @property
     def spread(self) -> Vector:
         """How far apart the values of such columns are."""
         return spread_of(self.binary, self.height)
@@ -214,7 +227,9 @@ class Coordinates:
         """
         w: Matrix = self.transform @ v
         columns, d = self.columns, len(self.columns.center)
-        categories = columns.categories
+        categories = columns.categories.copy()
+        if self.anchor is not None and self.anchor < d:
+            categories[self.anchor] = False  # a rare flag may take the intercept's place
         if not categories.any():
             return w
         spread = columns.spread[:, None]
@@ -228,9 +243,10 @@ class Coordinates:
         if certain.any():
             most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
             found[~certain] = np.clip(found[~certain], -most, most)
-        if self.anchor is not None:
-            w[self.anchor] += columns.center @ (w[:d] - found) / self.constant
+        taken = columns.center @ (w[:d] - found)
         w[:d] = found
+        if self.anchor is not None:
+            w[self.anchor] += taken / self.constant
         return w
 
 

@@ -431,7 +431,8 @@ def _kept(outcome: Outcome) -> dict[str, Any]:
     """What a checkpoint keeps of an outcome."""
     kept: dict[str, Any] = {"w": outcome.w, "history": outcome.history}
     kept["unit"] = np.array(outcome.unit)
-    return kept if outcome.covariance is None else kept | {"covariance": outcome.covariance}
+    known = {"covariance": outcome.covariance, "ranges": outcome.ranges}
+    return kept | {name: value for name, value in known.items() if value is not None}
 
 
 def begin(

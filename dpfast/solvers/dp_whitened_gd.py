@@ -571,7 +571,8 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         settings.link, shape, curator, found, settings.limit, spread, settings.ridge
     )
     said = lengths_told(shape, coordinates.columns)
-    return Outcome(w, {"gradient_norm": norms}, said)
+    ranges = coordinates.columns.ranges
+    return Outcome(w, {"gradient_norm": norms}, said, ranges=ranges)
 
 
 def descended(
@@ -593,7 +594,8 @@ def descended(
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
         covariance = None if covariance is None else unit**2 * covariance
     said = lengths_told(shape, coordinates.columns)
-    return Outcome(w, {"gradient_norm": norms}, said, covariance)
+    ranges = coordinates.columns.ranges
+    return Outcome(w, {"gradient_norm": norms}, said, covariance, ranges=ranges)
 
 
 def with_level(

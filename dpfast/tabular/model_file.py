@@ -48,8 +48,8 @@ _KEYS = (
     *("format", "version", "dpfast_version", "family", "parameters", "classes_together"),
     *("schema", "coef", "intercept", "privacy", "sha256"),
 )
-_ERRORS, _PRIOR = "standard_errors", "as_prior"
-_OPTIONAL = {_ERRORS, _PRIOR}
+_ERRORS, _PRIOR, _RANGES = "standard_errors", "as_prior", "column_ranges"
+_OPTIONAL = {_ERRORS, _PRIOR, _RANGES}
 
 
 class StandardErrors(NamedTuple):
@@ -103,6 +103,9 @@ class StoredModel:
         What the fit promised, with its ledger.
     errors : StandardErrors or None, default=None
     accuracy : Accuracy or None, default=None
+    ranges : array-like of shape (2, n_columns) or None, default=None
+        Lowest and highest entry of each encoded column that the coefficients are meant for, as far
+        as the fit's releases told them; infinite where not.
 
     Raises
     ------
@@ -119,6 +122,7 @@ class StoredModel:
     privacy: PrivacyReport
     errors: StandardErrors | None
     accuracy: Accuracy | None
+    ranges: NDArray[np.float64] | None
 
     def __init__(
         self,
@@ -131,6 +135,7 @@ class StoredModel:
         privacy: PrivacyReport,
         errors: StandardErrors | None = None,
         accuracy: Accuracy | None = None,
+        ranges: ArrayLike | None = None,
     ) -> None:
         target = schema.target
         rows = len(target.classes) if isinstance(target, ClassTarget) else 1
@@ -146,7 +151,13 @@ class StoredModel:
             raise ValueError(f"intercept must have shape {expected[:1]}; got {constants.shape}.")
         if not (np.isfinite(weights).all() and np.isfinite(constants).all()):
             raise ValueError("coef and intercept must be finite; got NaN or infinity.")
-        for array in (weights, constants):
+        ends = None if ranges is None else np.array(ranges, dtype=np.float64)
+        if ends is not None and not (ends.shape == (2, expected[1]) and (ends[0] <= ends[1]).all()):
+            raise ValueError(
+                f"ranges must be the lowest and highest entries of {expected[1]} columns, the "
+                "lower one first."
+            )
+        for array in (weights, constants, *(() if ends is None else (ends,))):
             array.flags.writeable = False
         self.__dict__.update(
             schema=schema,
@@ -158,6 +169,7 @@ class StoredModel:
             privacy=privacy,
             errors=errors,
             accuracy=accuracy,
+            ranges=ends,
         )
 
 
@@ -175,6 +187,7 @@ def stored(estimator: Any, schema: TableSchema, report: PrivacyReport) -> Stored
         report,
         None if found is None else StandardErrors(found, estimator._facts),
         Accuracy(covariance, estimator._known_rows) if _is_definite(covariance) else None,
+        vars(estimator).get("column_ranges_"),
     )
 
 
@@ -209,6 +222,7 @@ def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
         "intercept": model.intercept.tolist(),
         **_written(model.errors),
         **_written_accuracy(model.accuracy),
+        **_written_ranges(model.ranges),
         "privacy": json.loads(model.privacy.to_json()),
     }
     document["sha256"] = checksum(document)
@@ -231,6 +245,13 @@ def _written_accuracy(accuracy: Accuracy | None) -> dict[str, Any]:
     numbers = accuracy.covariance[np.tril_indices(len(accuracy.covariance))].astype("<f8")
     text = base64.b64encode(numbers.tobytes()).decode("ascii")
     return {_PRIOR: {"rows_per_weight": accuracy.rows_per_weight, "covariance": text}}
+
+
+def _written_ranges(ranges: NDArray[np.float64] | None) -> dict[str, Any]:
+    """For each encoded column its ends, or null."""
+    if ranges is None:
+        return {}
+    return {_RANGES: [ends if np.isfinite(ends).all() else None for ends in ranges.T.tolist()]}
 
 
 _WRITTEN = (
@@ -289,6 +310,8 @@ def _parse(document: Any) -> StoredModel:
             model = replace(model, errors=_errors(document[_ERRORS], model))
         if _PRIOR in document:
             model = replace(model, accuracy=_accuracy(document[_PRIOR], model))
+        if _RANGES in document:
+            model = replace(model, ranges=_ranges(document[_RANGES], model))
     except OverflowError:
         raise ModelFileError("a number is out of the range of float64.") from None
     # Last: what can be named is named.
@@ -376,6 +399,25 @@ def _accuracy(data: Any, model: StoredModel) -> Accuracy:
     return Accuracy(covariance, float(rows))
 
 
+def _ranges(data: Any, model: StoredModel) -> NDArray[np.float64]:
+    """The ranges of the encoded columns that were read."""
+    columns = model.coef.shape[1]
+    if not isinstance(data, list) or len(data) != columns or not all(map(_is_range, data)):
+        raise ModelFileError(
+            f"{_RANGES} must hold null or two numbers, the lower one first, for each of {columns} "
+            "encoded columns."
+        )
+    ends = [(-np.inf, np.inf) if pair is None else pair for pair in data]
+    return np.array(ends, dtype=np.float64).T
+
+
+def _is_range(data: Any) -> bool:
+    if data is None:
+        return True
+    pair = isinstance(data, list) and len(data) == 2 and all(map(is_json_number, data))
+    return pair and float(data[0]) <= float(data[1])
+
+
 def _is_fact(entry: Any) -> bool:
     return isinstance(entry, list) and len(entry) == 2 and all(isinstance(e, str) for e in entry)
 
@@ -396,6 +438,7 @@ def restored(model: StoredModel) -> Any:
         "privacy_": model.privacy,
         "coef_": np.array(model.coef),
         "intercept_": np.array(model.intercept),
+        "column_ranges_": model.ranges,
     }
     if isinstance(schema.target, ClassTarget):
         fitted["classes_"] = np.arange(len(schema.target.classes))

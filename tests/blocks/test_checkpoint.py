@@ -388,6 +388,15 @@ def test_estimators_hand_it_on(source, tmp_path):
         solve(Problem(X, y, data_norm=2.0), "dp-gd", Budget(1.0, 1e-6), checkpoint="x")
 
 
+def test_it_keeps_what_was_told_of_columns(source, tmp_path):
+    model = LogisticRegression(50.0, data_norm=2.0, classes=[-1.0, 1.0], random_state=1)
+    ranges = model.fit(source, checkpoint=tmp_path / "log").column_ranges_
+    assert np.isfinite(ranges).any()
+    source.watch = lambda rows: pytest.fail("the rows were read again")
+    again = model.fit(source, checkpoint=tmp_path / "log").column_ranges_
+    np.testing.assert_array_equal(again, ranges)
+
+
 def test_a_fit_goes_on_with_its_own_prior_alone(source, tmp_path):
     """The gradients in the file are those at what the first one expected."""
     settings = {"epsilon": 5.0, "data_norm": 2.0, "classes": [-1.0, 1.0], "random_state": 1}

@@ -212,7 +212,8 @@ class TestEveryEstimator:
         X, y = data
         fitted = {name for name in vars(of(cls).fit(X, y)) if name.endswith("_")}
         classes = {"classes_"} if "classes" in cls().get_params() else set()
-        assert fitted == {"coef_", "intercept_", "n_features_in_", "privacy_"} | classes
+        released = {"coef_", "intercept_", "column_ranges_"}
+        assert fitted == released | {"n_features_in_", "privacy_"} | classes
 
     def test_verbose_prints_the_plan(self, cls, data, capsys):
         X, y = data

@@ -126,3 +126,51 @@ def test_a_small_norm_does_no_harm():
     chance = model.predict_proba(rows)[np.arange(len(y)), y.astype(int)]
     assert model.score(rows, y) > 0.85
     assert -np.log(chance).mean() < 0.4
+
+
+RANGES = np.array([[-0.2, -np.inf, 0.1], [0.5, np.inf, 0.3]])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", MODELS)
+def test_columns_are_cut_to_what_is_known_of_their_range(name, form):
+    """As if they had been before, after the rows were cut; a zero may be out of range, too."""
+    model = MODELS[name]()
+    model.column_ranges_, model._row_bound = None, np.inf
+    expected = model._affine(np.clip(CUT3, *RANGES), model.coef_.T, model.intercept_)
+    model.column_ranges_, model._row_bound = RANGES, 1.0
+    found = model._affine(FORMS[form](3.0 * X), model.coef_.T, model.intercept_)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_in_their_ranges_are_not_touched():
+    model = MODELS["multinomial"]()
+    model.column_ranges_ = None
+    before = outputs(model, X)
+    model.column_ranges_ = 2.0 * np.outer([-1.0, 1.0], np.abs(X).max(axis=0))
+    for found, expected in zip(outputs(model, X), before, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_entries_of_any_size_are_cut():
+    model = MODELS["two classes"]()
+    model.column_ranges_, model._row_bound = np.array([[-0.5] * 3, [0.5] * 3]), np.inf
+    found = model.decision_function([[1.7e308, -1.7e308, 1e17]])
+    np.testing.assert_array_equal(found, model.decision_function([[0.5, -0.5, 0.5]]))
+
+
+def test_codes_that_counts_hide_have_no_great_effect():
+    """999 for a missing number from 0 to 4, in one row of a hundred."""
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.uniform(-1.0, 1.0, 3000), rng.integers(0, 5, 3000) / 999.0])
+    rows[rng.random(3000) < 0.01, 1] = 1.0
+    y = rows[:, 0] + rng.normal(size=3000)
+    for seed in range(3):
+        model = dpfast.LinearRegression(
+            2.0, data_norm=2.0**0.5, target_bounds=(-5.0, 5.0), random_state=seed
+        ).fit(rows, y)
+        low, high = model.column_ranges_
+        assert low[1] < 0.0 < 0.004 < high[1] < 0.2
+        assert np.mean((model.predict(rows) - y) ** 2) < 0.78 * np.var(y)
+        model.column_ranges_ = None  # as before
+        assert np.mean((model.predict(rows) - y) ** 2) > 0.85 * np.var(y)

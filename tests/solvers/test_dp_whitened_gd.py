@@ -401,6 +401,44 @@ def test_effects_that_are_cut_go_to_the_constant():
         assert (cut[1] == pytest.approx(-0.7 * abs(cut[0]))) == bounded
 
 
+def test_effects_that_are_cut_go_to_a_column_in_the_place_of_the_constant():
+    """They were lost, and a rare flag in that place was cut itself: loss at 0 times 8."""
+    shape = ProblemShape(1000, 3, 1.0, intercept=0.0)
+    columns = _coordinates.Columns(
+        center=np.array([0.3, -0.9, -1.0]), scale=np.array([0.5, 0.2, 0.1]),
+        deviation=np.full(3, 0.01), counted=np.zeros(3, bool),
+        binary=np.array([False, True, True]), height=1.0,
+        frequency=np.array([0.0, 0.05, 0.001]),
+        frequency_deviation=np.array([1.0, 0.002, 0.002]),
+        ranged=np.zeros(3, bool), constant=2, shares=np.zeros(0),
+        share_deviation=math.inf,
+    )  # fmt: skip
+    found = _coordinates._coordinates(shape, columns)
+    assert found.anchor == 2
+    plain, cut = (
+        found.weights(np.array([1.0, -2.0, 0.5]), lambda curved, noise=noise: noise + 0.0 * curved)
+        for noise in (0.0, 0.4)
+    )
+    np.testing.assert_allclose(plain, found.transform @ [1.0, -2.0, 0.5])
+    assert cut[0] == plain[0]
+    assert abs(cut[1]) < 0.9 * abs(plain[1])
+    assert columns.center @ cut == pytest.approx(columns.center @ plain)
+
+
+def test_a_rare_flag_may_take_the_place_of_the_constant():
+    """Nearly all its values are one: its weight is an intercept and no effect of rare rows."""
+    rng = np.random.default_rng(0)
+    flags = np.where(rng.random((4000, 2)) < 0.004, 1.0, -1.0)
+    X = np.column_stack([rng.uniform(-1, 1, (4000, 2)), flags])
+    kinds = (("number", 0, 2), ("binary", 2, 3), ("binary", 3, 4))
+    columns = tuple(ColumnBlock(*kind) for kind in kinds)
+    y = np.where(rng.logistic(size=4000) < 2.0 * X[:, 0] - 1.5, 1.0, -1.0)
+    problem = Problem(X, y, data_norm=2.0, intercept=0.0, columns=columns)
+    for seed in range(4):
+        w = solve(problem, "dp-whitened-gd", Budget(2.0, 1e-6), random_state=seed).w
+        assert problem.objective(w) / 4000 < 0.47
+
+
 @pytest.mark.parametrize("columns", [((0, 2), (3, 4)), ((0, 2),), ((0, 2), (2, 5)), ((1, 4),)])
 def test_declarations_are_of_all_columns(columns):
     blocks = tuple(ColumnBlock("one-hot", *ends) for ends in columns)

@@ -23,6 +23,7 @@ from dpfast.tabular.model_file import (
     StandardErrors,
     StoredModel,
     read_model,
+    restored,
     write_model,
 )
 
@@ -180,6 +181,26 @@ class TestFile:
             path.write_text(text)
             with pytest.raises(ModelFileError):
                 read_model(path)
+
+    def test_ranges_that_were_learned(self, path):
+        ranges = np.array([[-math.inf, -0.5, 0.0], [math.inf, 0.25, 5e-324]])
+        write_model(path, dataclasses.replace(model(), ranges=ranges))
+        found = read_model(path)
+        np.testing.assert_array_equal(found.ranges, ranges)
+        np.testing.assert_array_equal(restored(found).column_ranges_, ranges)
+        document = json.loads(path.read_text())
+        assert document["column_ranges"] == [None, [-0.5, 0.25], [0.0, 5e-324]]
+        for part in ([], [None] * 2, [None, None, [1.0, 0.0]], [None, None, [0.0]], {}, [0.0] * 3):
+            path.write_text(json.dumps(sealed(document | {"column_ranges": part})))
+            with pytest.raises(ModelFileError, match="column_ranges must hold null or two numbers"):
+                read_model(path)
+        for text in replaced(json.dumps(document)):
+            path.write_text(text)
+            with pytest.raises(ModelFileError):
+                read_model(path)
+        for wrong in (ranges[:, :2], ranges[::-1], ranges * math.nan):
+            with pytest.raises(ValueError, match="ranges must be the lowest and highest"):
+                dataclasses.replace(model(), ranges=wrong)
 
     def test_standard_errors(self, path):
         estimates = Estimates.of(
