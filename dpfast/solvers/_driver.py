@@ -431,6 +431,8 @@ def _kept(outcome: Outcome) -> dict[str, Any]:
     """What a checkpoint keeps of an outcome."""
     kept: dict[str, Any] = {"w": outcome.w, "history": outcome.history}
     kept["unit"] = np.array(outcome.unit)
+    if outcome.prediction_range is not None:
+        kept["prediction_range"] = np.array(outcome.prediction_range)
     return kept if outcome.covariance is None else kept | {"covariance": outcome.covariance}
 
 
@@ -574,4 +576,10 @@ def solve(
         accounts=accounts,
         distinction=(options,),
     )
-    return Result(w=outcome.w, privacy=report, plan=planned, history=outcome.history)
+    return Result(
+        w=outcome.w,
+        privacy=report,
+        plan=planned,
+        history=outcome.history,
+        prediction_range=outcome.prediction_range,
+    )

@@ -1,10 +1,11 @@
 """Model files: one readable JSON document that holds a released model and its guarantee.
 
-The file contains the coefficients, with their standard errors if the fit released them, and what a
-later fit needs to begin with them; the declaration of the columns; the privacy report with its
-ledger; and nothing else about the data. Reading it checks everything and executes nothing: a
-checksum notices a file that was damaged or edited, and the stated guarantee is computed again from
-the ledger. Neither stops a forger, who can write a whole file that agrees with itself.
+The file contains the coefficients, with their standard errors if the fit released them, what
+predicted numbers are kept in, and what a later fit needs to begin with the coefficients; the
+declaration of the columns; the privacy report with its ledger; and nothing else about the data.
+Reading it checks everything and executes nothing: a checksum notices a file that was damaged or
+edited, and the stated guarantee is computed again from the ledger. Neither stops a forger, who can
+write a whole file that agrees with itself.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from dpfast.tabular.families import (
     unfitted,
 )
 from dpfast.tabular.schema import TableSchema
-from dpfast.tabular.targets import ClassTarget
+from dpfast.tabular.targets import ClassTarget, RangeTarget, Target
 
 FORMAT = "dpfast-model"
 VERSION = 2
@@ -48,8 +49,8 @@ _KEYS = (
     *("format", "version", "dpfast_version", "family", "parameters", "classes_together"),
     *("schema", "coef", "intercept", "privacy", "sha256"),
 )
-_ERRORS, _PRIOR = "standard_errors", "as_prior"
-_OPTIONAL = {_ERRORS, _PRIOR}
+_ERRORS, _PRIOR, _KEPT = "standard_errors", "as_prior", "prediction_range"
+_OPTIONAL = {_ERRORS, _PRIOR, _KEPT}
 
 
 class StandardErrors(NamedTuple):
@@ -103,6 +104,9 @@ class StoredModel:
         What the fit promised, with its ledger.
     errors : StandardErrors or None, default=None
     accuracy : Accuracy or None, default=None
+    prediction_range : tuple of two floats or None, default=None
+        What predicted numbers are kept in; None is the range of the targets, as in files of earlier
+        versions.
 
     Raises
     ------
@@ -119,6 +123,7 @@ class StoredModel:
     privacy: PrivacyReport
     errors: StandardErrors | None
     accuracy: Accuracy | None
+    prediction_range: tuple[float, float] | None
 
     def __init__(
         self,
@@ -131,6 +136,7 @@ class StoredModel:
         privacy: PrivacyReport,
         errors: StandardErrors | None = None,
         accuracy: Accuracy | None = None,
+        prediction_range: tuple[float, float] | None = None,
     ) -> None:
         target = schema.target
         rows = len(target.classes) if isinstance(target, ClassTarget) else 1
@@ -158,6 +164,7 @@ class StoredModel:
             privacy=privacy,
             errors=errors,
             accuracy=accuracy,
+            prediction_range=prediction_range,
         )
 
 
@@ -175,6 +182,7 @@ def stored(estimator: Any, schema: TableSchema, report: PrivacyReport) -> Stored
         report,
         None if found is None else StandardErrors(found, estimator._facts),
         Accuracy(covariance, estimator._known_rows) if _is_definite(covariance) else None,
+        vars(estimator).get("prediction_range_"),
     )
 
 
@@ -209,6 +217,7 @@ def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
         "intercept": model.intercept.tolist(),
         **_written(model.errors),
         **_written_accuracy(model.accuracy),
+        **({} if model.prediction_range is None else {_KEPT: list(model.prediction_range)}),
         "privacy": json.loads(model.privacy.to_json()),
     }
     document["sha256"] = checksum(document)
@@ -289,6 +298,8 @@ def _parse(document: Any) -> StoredModel:
             model = replace(model, errors=_errors(document[_ERRORS], model))
         if _PRIOR in document:
             model = replace(model, accuracy=_accuracy(document[_PRIOR], model))
+        if _KEPT in document:
+            model = replace(model, prediction_range=_kept(document[_KEPT], schema.target))
     except OverflowError:
         raise ModelFileError("a number is out of the range of float64.") from None
     # Last: what can be named is named.
@@ -376,6 +387,15 @@ def _accuracy(data: Any, model: StoredModel) -> Accuracy:
     return Accuracy(covariance, float(rows))
 
 
+def _kept(data: Any, target: Target) -> tuple[float, float]:
+    """What predictions are kept in."""
+    if isinstance(target, RangeTarget) and isinstance(data, list) and len(data) == 2:
+        low, high = target.ends
+        if all(map(is_json_number, data)) and low <= data[0] <= data[1] <= high:
+            return float(data[0]), float(data[1])
+    raise ModelFileError(f"{_KEPT} must be two numbers in the range of a target that is a number.")
+
+
 def _is_fact(entry: Any) -> bool:
     return isinstance(entry, list) and len(entry) == 2 and all(isinstance(e, str) for e in entry)
 
@@ -402,6 +422,8 @@ def restored(model: StoredModel) -> Any:
         fitted["_softmax"] = model.classes_together
     else:
         fitted["coef_"], fitted["intercept_"] = fitted["coef_"][0], float(model.intercept[0])
+        (targets,), _ = estimator._resolve_targets(None)
+        fitted["prediction_range_"] = model.prediction_range or targets.prediction_range()
     if model.errors is not None:
         fitted["_estimates"], fitted["_facts"] = model.errors
     if model.accuracy is not None:
