@@ -181,6 +181,43 @@ class TestFile:
             with pytest.raises(ModelFileError):
                 read_model(path)
 
+    def test_what_predictions_are_kept_in(self, path):
+        schema = TableSchema.from_bounds({"a": [-1, 1], "y": {"range": [0, 10]}}, target="y")
+        known = StoredModel(
+            schema, "linear", {}, [[700.0]], [2.0], False, report(), prediction_range=(1.5, 4.0)
+        )
+        write_model(path, known)
+        assert read_model(path).prediction_range == (1.5, 4.0)
+        rows = {"a": np.array(["-1", "0", "1"])}
+        assert TableModel.load(path).predict(rows).tolist() == [1.5, 2.0, 4.0]
+        document = json.loads(path.read_text())
+        for wrong in (
+            None,
+            1.5,
+            [1.5],
+            [4.0, 1.5],
+            [-0.1, 4.0],
+            [1.5, 10.1],
+            ["1", 2],
+            [1.5, None],
+        ):
+            path.write_text(json.dumps(sealed(document | {"prediction_range": wrong})))
+            with pytest.raises(ModelFileError, match="prediction_range must be two numbers in"):
+                read_model(path)
+        for text in replaced(json.dumps(document)):
+            path.write_text(text)
+            with pytest.raises(ModelFileError):
+                read_model(path)
+        rest = {name: part for name, part in document.items() if name != "prediction_range"}
+        path.write_text(json.dumps(sealed(rest)))  # as earlier versions wrote it
+        assert read_model(path).prediction_range is None
+        assert TableModel.load(path).predict(rows).tolist() == [0.0, 2.0, 10.0]
+
+    def test_classes_have_no_range_of_predictions(self, path, document):
+        path.write_text(json.dumps(sealed(document | {"prediction_range": [0.0, 1.0]})))
+        with pytest.raises(ModelFileError, match="of a target that is a number"):
+            read_model(path)
+
     def test_standard_errors(self, path):
         estimates = Estimates.of(
             [*model().schema.feature_names, "Intercept"],
