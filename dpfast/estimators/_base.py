@@ -573,7 +573,7 @@ class PrivateLinearModel(Versioned):
             "_constant_column": constant,
             "_targets": targets,
             "_covariance": covariance,
-            "column_ranges_": outcomes[0].ranges if len(outcomes) == 1 else None,
+            "column_ranges_": outcomes[0].column_ranges if len(outcomes) == 1 else None,
             "_known_rows": known_rows(plan, self.accountant),
             **self._estimated(plan, outcomes, targets),
             **self._fitted(plan, targets, weights[:, :d] * targets.unit, intercept),

@@ -94,6 +94,9 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
             )
         return LogMean.of(family, low, high, centered=self.fit_intercept)
 
+    def _link(self, margins: Vector) -> Vector:
+        return np.exp(np.minimum(margins, 700.0))
+
     def check_targets(self, name: str, y: Vector) -> None:
         """Refuse targets that have no deviance.
 

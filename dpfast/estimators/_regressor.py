@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,8 @@ from dpfast._arrays import as_float64
 from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_real
 from dpfast.estimators._base import PrivateLinearModel
-from dpfast.estimators._targets import Affine, Targets
-from dpfast.solvers import Plan
+from dpfast.estimators._targets import ANY, Affine, Targets
+from dpfast.solvers import Outcome, Plan
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -31,6 +32,13 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         Public lowest and highest target. Targets beyond them are clipped; inside the model, targets
         are scaled to [-1, 1] (without an intercept, divided by the larger absolute bound). None
         takes the bounds from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+
+    Attributes
+    ----------
+    prediction_range_ : tuple of two floats
+        Lowest and highest prediction: `target_bounds`, or the part of them in which predictions are
+        believed by what the fit released, if it learned where targets are (those that "auto" takes
+        do with a δ). That costs nothing.
     """
 
     _takes_labels = False
@@ -71,8 +79,19 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
     ) -> dict[str, Any]:
         return {"coef_": coef[0], "intercept_": float(intercept[0])}
 
+    def _model(self, plan: Plan[Any], outcomes: Sequence[Outcome], targets: Any) -> dict[str, Any]:
+        (outcome,) = outcomes
+        return {
+            **super()._model(plan, outcomes, targets),
+            "prediction_range_": targets.prediction_range(outcome.prediction_range or ANY),
+        }
+
+    def _link(self, margins: Vector) -> Vector:
+        """What margins predict."""
+        return margins
+
     def predict(self, X: ArrayLike) -> Vector:
-        """Predicted target of each row, ``<x, coef_> + intercept_``, kept in `target_bounds`.
+        """Predicted target of each row, ``<x, coef_> + intercept_``, kept in `prediction_range_`.
 
         With a log link the predicted mean, which is the exponential of that.
 
@@ -85,11 +104,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        margins = self._affine(X, self.coef_, self.intercept_)
-        # A model from a file has no more than its declared bounds.
-        targets: Any = vars(self).get("_targets") or self._resolve_targets(None)[0][0]
-        predicted: Vector = targets.predictions(margins)
-        return predicted
+        predicted = self._link(self._affine(X, self.coef_, self.intercept_))
+        return np.clip(predicted, *self.prediction_range_)
 
     score = PrivateLinearModel.score  # and not the mixin's
 

@@ -16,6 +16,8 @@ from dpfast.losses import Loss
 # Means from a twentieth of the highest target are above the margin 0, from which solvers start.
 _COUNT_WIDTH = 3.0
 _ZERO = 2.0**-20
+#: No margin is refused.
+ANY = (-math.inf, math.inf)
 # A range of log-means is at least so wide, lest rounding matter.
 _LEAST_WIDTH = 0.1
 
@@ -69,7 +71,7 @@ class Signs:
 
 @dataclass(frozen=True)
 class Affine:
-    """Targets brought to [-1, 1]; beyond the public range they are clipped, as predictions are."""
+    """Targets brought to [-1, 1]; beyond the public range they are clipped."""
 
     loss: Loss
     center: float
@@ -90,16 +92,17 @@ class Affine:
             scaled = (as_float64("y", y) - self.center) / self.unit
         return np.clip(scaled, -1.0, 1.0)
 
-    def predictions(self, margins: Vector) -> Vector:
-        """Targets that are predicted, kept in their range."""
-        return np.clip(margins, self.low, self.high)
+    def prediction_range(self, margins: tuple[float, float] = ANY) -> tuple[float, float]:
+        """The public range, as far as the loss's margins may be in theirs."""
+        low, high = (self.center + self.unit * float(margin) for margin in margins)
+        return min(max(low, self.low), self.high), max(min(high, self.high), self.low)
 
 
 @dataclass(frozen=True)
 class LogMean:
     """Targets of a loss with a log link: divided by a public constant, which moves the intercept.
 
-    `low` and `high` are the range of the targets, and what predictions are kept in.
+    `low` and `high` are the public range of the targets.
     """
 
     loss: Loss
@@ -134,7 +137,8 @@ class LogMean:
         clipped = np.clip(as_float64("y", y), self.low, self.high)
         return np.clip(clipped / math.exp(self.center), *self.loss.target_range)
 
-    def predictions(self, margins: Vector) -> Vector:
-        """Means of the targets, kept in their range and above 0."""
+    def prediction_range(self, margins: tuple[float, float] = ANY) -> tuple[float, float]:
+        """Of the means: the public range above 0, as far as the loss's margins may be in theirs."""
         lowest = self.low or self.high * 2.0**-500
-        return np.clip(np.exp(np.minimum(margins, 700.0)), lowest, self.high)
+        low, high = (math.exp(min(self.center + float(margin), 700.0)) for margin in margins)
+        return min(max(low, lowest), self.high), max(min(high, self.high), lowest)

@@ -141,9 +141,12 @@ class Outcome:
     unit : float
         Of `w`, in which the plan states its noise: 1, or what the releases told it to be; infinite
         if that noise says nothing of `w`.
-    ranges : ndarray of shape (2, n_features) or None
+    column_ranges : ndarray of shape (2, n_features) or None
         Lowest and highest entry of each column that the weights are meant for, as far as the
         releases tell; infinite for columns of which they do not.
+    prediction_range : tuple of two floats or None
+        Lowest and highest margin that is believed of any row, by what was released of the targets;
+        None if nothing was. Covered by the ledger, too.
     """
 
     w: Vector
@@ -151,10 +154,14 @@ class Outcome:
     said: tuple[str, ...] = ()
     covariance: NDArray[np.float64] | None = None
     unit: float = 1.0
-    ranges: NDArray[np.float64] | None = None
+    column_ranges: NDArray[np.float64] | None = None
+    prediction_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "history", MappingProxyType(dict(self.history)))
+        if self.prediction_range is not None:  # an array, from a checkpoint
+            low, high = map(float, self.prediction_range)
+            object.__setattr__(self, "prediction_range", (low, high))
 
 
 @dataclass(frozen=True)
@@ -170,12 +177,15 @@ class Result:
     plan : Plan
     history : mapping
         Released quantities along the way (see the solver), covered by the guarantee.
+    prediction_range : tuple of two floats or None
+        Lowest and highest margin that is believed of any row; None if the fit learned none.
     """
 
     w: Vector
     privacy: PrivacyReport
     plan: Plan[Any]
     history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
+    prediction_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

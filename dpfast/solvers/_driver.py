@@ -431,8 +431,10 @@ def _kept(outcome: Outcome) -> dict[str, Any]:
     """What a checkpoint keeps of an outcome."""
     kept: dict[str, Any] = {"w": outcome.w, "history": outcome.history}
     kept["unit"] = np.array(outcome.unit)
-    known = {"covariance": outcome.covariance, "ranges": outcome.ranges}
-    return kept | {name: value for name, value in known.items() if value is not None}
+    for name in ("covariance", "column_ranges", "prediction_range"):
+        if (value := getattr(outcome, name)) is not None:
+            kept[name] = np.array(value)
+    return kept
 
 
 def begin(
@@ -575,4 +577,10 @@ def solve(
         accounts=accounts,
         distinction=(options,),
     )
-    return Result(w=outcome.w, privacy=report, plan=planned, history=outcome.history)
+    return Result(
+        w=outcome.w,
+        privacy=report,
+        plan=planned,
+        history=outcome.history,
+        prediction_range=outcome.prediction_range,
+    )

@@ -60,6 +60,8 @@ _CORRELATED = 40.0
 _LEAST_CLIP, _LEAST_MEANS = 0.05, 0.38
 # The largest means are below the highest target that stands out times this.
 _BEYOND = 3.0
+# Predictions are kept within so many deviations of the margins, or up to the largest means.
+_KEPT = 8.0
 # Deviations of its noise by which a sum of weights must be below the most it can be.
 _ALIKE = 5.0
 # White rows are longer by this than those that count fully, and have this part of the curvature.
@@ -315,8 +317,11 @@ def calibrated(
     limit: float,
     spread: Spread,
     ridge: float,
-) -> Vector:
+) -> tuple[Vector, tuple[float, float]]:
     """The weights with intercept and length estimated from a few releases of their slopes.
+
+    And what predictions are kept in: a margin far from all others is that of a row unlike those
+    that the fit saw, and of its exponential noise makes anything.
 
     Before any of these the length is that which noise does not explain, and the mean is known as
     far as the targets told.  Slopes are compared with those expected of targets with the law of all
@@ -374,7 +379,9 @@ def calibrated(
 
         bend = _derivative(unclipped, q, unclipped(q))
         q = np.linalg.solve(bend + spread.level.ridge(ridge) * pair.T @ pair, bend @ q)
-    return np.asarray(pair @ q, dtype=np.float64)
+    middle, far = float(q[1]) if len(q) > 1 else 0.0, _KEPT * abs(float(q[0]))
+    largest = math.log(_BEYOND * max(spread.top, spread.mean))
+    return np.asarray(pair @ q, dtype=np.float64), (middle - far, max(middle + far, largest))
 
 
 def _believed(length: float, noise: float, way: float, count: int) -> tuple[float, float]:

@@ -57,6 +57,9 @@ _LEAST_SEEN = 6.0
 # From so many rows in units of a count's noise on, ranges are wider by the fourth root of what
 # are more, so that residuals are cut ever less: means of skewed targets have a part in the tails.
 _WIDER_FROM = 20_000.0
+# Predictions are kept within so many halves of a range around its center, or within so many
+# deviations of the margins if these are more.
+_NEAR, _FAR = 3.0, 25.0
 #: Ranges of targets are learned from a pure budget up to so many halves away from 0.
 FARTHEST = 2.0**12
 
@@ -92,6 +95,16 @@ class Place(NamedTuple):
     def wide(self, widening: float) -> float:
         """Half the width of a range that is wider, as far as its center asks for."""
         return max(widening * self.half, abs(self.center) / FARTHEST)
+
+    def kept(self, middle: float, deviation: float) -> tuple[float, float]:
+        """What predictions are kept in, of margins around this middle, with this deviation.
+
+        Few targets lie far beyond their range, and few margins many deviations from the others.  So
+        a margin beyond both is that of a row unlike those that the fit saw, such as one with a code
+        for a missing value, far beyond its column's other entries: noise in a weight made it.
+        """
+        far = max(_NEAR * self.half, _FAR * deviation)
+        return min(self.center, middle) - far, max(self.center, middle) + far
 
     def stretch(self, loss: Loss) -> float:
         """How much longer slopes are for residuals in units of half the width."""

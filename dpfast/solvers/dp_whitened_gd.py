@@ -567,12 +567,12 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     coordinates = learn(settings.learning, shape, curator)
     v, norms, change = descend(settings, shape, curator, coordinates, spread)
     found = _direction(settings, shape, coordinates, v, change)
-    w = _log_link.calibrated(
+    w, kept = _log_link.calibrated(
         settings.link, shape, curator, found, settings.limit, spread, settings.ridge
     )
     said = lengths_told(shape, coordinates.columns)
     ranges = coordinates.columns.ranges
-    return Outcome(w, {"gradient_norm": norms}, said, ranges=ranges)
+    return Outcome(w, {"gradient_norm": norms}, said, column_ranges=ranges, prediction_range=kept)
 
 
 def descended(
@@ -588,27 +588,45 @@ def descended(
     v, norms, change = descend(settings, shape, curator, coordinates, place)
     unit = place.half if place is not None else 1.0
     w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))
-    w = with_level(w, settings, shape, curator, place)
+    w, kept = finished(w, v, coordinates.free, settings, shape, curator, place)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
         covariance = None if covariance is None else unit**2 * covariance
     said = lengths_told(shape, coordinates.columns)
     ranges = coordinates.columns.ranges
-    return Outcome(w, {"gradient_norm": norms}, said, covariance, ranges=ranges)
-
-
-def with_level(
-    w: Vector, settings: Settings, shape: ProblemShape, curator: Curator, place: Place | None
-) -> Vector:
-    """The weights with the intercept that is settled in the end, if it is."""
-    if settings.level is None or place is None:
-        return w
-    groups = None if settings.groups is None else settings.groups.law
-    half, reach = place.half, 0.0 if settings.tails is None else settings.tails.cut * place.half
-    return settings.level.settled(
-        w, shape, curator, half, half * settings.narrowing, groups, place.start, reach
+    return Outcome(
+        w, {"gradient_norm": norms}, said, covariance, column_ranges=ranges, prediction_range=kept
     )
+
+
+def finished(
+    w: Vector,
+    v: Vector,
+    free: int,
+    settings: Settings,
+    shape: ProblemShape,
+    curator: Curator,
+    place: Place | None,
+) -> tuple[Vector, tuple[float, float] | None]:
+    """The weights with the intercept that is settled in the end, and what predictions are kept in.
+
+    `v` are the weights in coordinates of which so many are `free`, and the next one constant, in
+    units of half the range of the targets.
+    """
+    if place is None:
+        return w, None
+    half = place.half
+    middle = half * float(v[free]) if free < len(v) else 0.0
+    if settings.level is not None:
+        groups = None if settings.groups is None else settings.groups.law
+        reach = 0.0 if settings.tails is None else settings.tails.cut * half
+        before = w
+        w = settings.level.settled(
+            before, shape, curator, half, half * settings.narrowing, groups, place.start, reach
+        )
+        middle += shape.intercept * float(w[-1] - before[-1])
+    return w, place.kept(middle, half * float(np.linalg.norm(v[:free])))
 
 
 def learn_place(settings: Settings, curator: Curator) -> Place | None:

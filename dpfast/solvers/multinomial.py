@@ -239,5 +239,5 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
         np.ascontiguousarray(w.T),
         {"gradient_norm": norms},
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
-        ranges=coordinates.columns.ranges,
+        column_ranges=coordinates.columns.ranges,
     )

@@ -217,12 +217,21 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         # Minimizers of so many rows of one population differ, too.
         sampling = np.linalg.inv(bends(belief.mean, cut=1.0, consistent=False)) / shape.n_samples
         covariance = ask.unit**2 * transform @ (belief.covariance + sampling) @ transform.T
-    w = ask.unit * (transform @ belief.mean)
+    w, kept = dp_whitened_gd.finished(
+        ask.unit * (transform @ belief.mean),
+        belief.mean,
+        belief.free,
+        descent,
+        shape,
+        curator,
+        place,
+    )
     return Outcome(
-        dp_whitened_gd.with_level(w, descent, shape, curator, place),
+        w,
         {"wider": np.array(wider), "gradient_norm": np.array(ask.norms)},
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
         covariance,
+        prediction_range=kept,
     )
 
 

@@ -1,10 +1,11 @@
 """Model files: one readable JSON document that holds a released model and its guarantee.
 
-The file contains the coefficients, with their standard errors if the fit released them, and what a
-later fit needs to begin with them; the declaration of the columns; the privacy report with its
-ledger; and nothing else about the data. Reading it checks everything and executes nothing: a
-checksum notices a file that was damaged or edited, and the stated guarantee is computed again from
-the ledger. Neither stops a forger, who can write a whole file that agrees with itself.
+The file contains the coefficients, with their standard errors if the fit released them, what
+predicted numbers are kept in, and what a later fit needs to begin with the coefficients; the
+declaration of the columns; the privacy report with its ledger; and nothing else about the data.
+Reading it checks everything and executes nothing: a checksum notices a file that was damaged or
+edited, and the stated guarantee is computed again from the ledger. Neither stops a forger, who can
+write a whole file that agrees with itself.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from dpfast.tabular.families import (
     unfitted,
 )
 from dpfast.tabular.schema import TableSchema
-from dpfast.tabular.targets import ClassTarget
+from dpfast.tabular.targets import ClassTarget, RangeTarget, Target
 
 FORMAT = "dpfast-model"
 VERSION = 2
@@ -48,8 +49,9 @@ _KEYS = (
     *("format", "version", "dpfast_version", "family", "parameters", "classes_together"),
     *("schema", "coef", "intercept", "privacy", "sha256"),
 )
-_ERRORS, _PRIOR, _RANGES = "standard_errors", "as_prior", "column_ranges"
-_OPTIONAL = {_ERRORS, _PRIOR, _RANGES}
+_ERRORS, _PRIOR = "standard_errors", "as_prior"
+_RANGES, _KEPT = "column_ranges", "prediction_range"
+_OPTIONAL = {_ERRORS, _PRIOR, _RANGES, _KEPT}
 
 
 class StandardErrors(NamedTuple):
@@ -103,9 +105,12 @@ class StoredModel:
         What the fit promised, with its ledger.
     errors : StandardErrors or None, default=None
     accuracy : Accuracy or None, default=None
-    ranges : array-like of shape (2, n_columns) or None, default=None
+    column_ranges : array-like of shape (2, n_columns) or None, default=None
         Lowest and highest entry of each encoded column that the coefficients are meant for, as far
         as the fit's releases told them; infinite where not.
+    prediction_range : tuple of two floats or None, default=None
+        What predicted numbers are kept in; None is the range of the targets, as in files of earlier
+        versions.
 
     Raises
     ------
@@ -122,7 +127,8 @@ class StoredModel:
     privacy: PrivacyReport
     errors: StandardErrors | None
     accuracy: Accuracy | None
-    ranges: NDArray[np.float64] | None
+    column_ranges: NDArray[np.float64] | None
+    prediction_range: tuple[float, float] | None
 
     def __init__(
         self,
@@ -135,7 +141,8 @@ class StoredModel:
         privacy: PrivacyReport,
         errors: StandardErrors | None = None,
         accuracy: Accuracy | None = None,
-        ranges: ArrayLike | None = None,
+        column_ranges: ArrayLike | None = None,
+        prediction_range: tuple[float, float] | None = None,
     ) -> None:
         target = schema.target
         rows = len(target.classes) if isinstance(target, ClassTarget) else 1
@@ -151,11 +158,11 @@ class StoredModel:
             raise ValueError(f"intercept must have shape {expected[:1]}; got {constants.shape}.")
         if not (np.isfinite(weights).all() and np.isfinite(constants).all()):
             raise ValueError("coef and intercept must be finite; got NaN or infinity.")
-        ends = None if ranges is None else np.array(ranges, dtype=np.float64)
+        ends = None if column_ranges is None else np.array(column_ranges, dtype=np.float64)
         if ends is not None and not (ends.shape == (2, expected[1]) and (ends[0] <= ends[1]).all()):
             raise ValueError(
-                f"ranges must be the lowest and highest entries of {expected[1]} columns, the "
-                "lower one first."
+                "column_ranges must be the lowest and highest entries of "
+                f"{expected[1]} columns, the lower one first."
             )
         for array in (weights, constants, *(() if ends is None else (ends,))):
             array.flags.writeable = False
@@ -169,7 +176,8 @@ class StoredModel:
             privacy=privacy,
             errors=errors,
             accuracy=accuracy,
-            ranges=ends,
+            column_ranges=ends,
+            prediction_range=prediction_range,
         )
 
 
@@ -188,6 +196,7 @@ def stored(estimator: Any, schema: TableSchema, report: PrivacyReport) -> Stored
         None if found is None else StandardErrors(found, estimator._facts),
         Accuracy(covariance, estimator._known_rows) if _is_definite(covariance) else None,
         vars(estimator).get("column_ranges_"),
+        vars(estimator).get("prediction_range_"),
     )
 
 
@@ -222,7 +231,8 @@ def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
         "intercept": model.intercept.tolist(),
         **_written(model.errors),
         **_written_accuracy(model.accuracy),
-        **_written_ranges(model.ranges),
+        **_written_ranges(model.column_ranges),
+        **({} if model.prediction_range is None else {_KEPT: list(model.prediction_range)}),
         "privacy": json.loads(model.privacy.to_json()),
     }
     document["sha256"] = checksum(document)
@@ -311,7 +321,9 @@ def _parse(document: Any) -> StoredModel:
         if _PRIOR in document:
             model = replace(model, accuracy=_accuracy(document[_PRIOR], model))
         if _RANGES in document:
-            model = replace(model, ranges=_ranges(document[_RANGES], model))
+            model = replace(model, column_ranges=_ranges(document[_RANGES], model))
+        if _KEPT in document:
+            model = replace(model, prediction_range=_kept(document[_KEPT], schema.target))
     except OverflowError:
         raise ModelFileError("a number is out of the range of float64.") from None
     # Last: what can be named is named.
@@ -418,6 +430,15 @@ def _is_range(data: Any) -> bool:
     return pair and float(data[0]) <= float(data[1])
 
 
+def _kept(data: Any, target: Target) -> tuple[float, float]:
+    """What predictions are kept in."""
+    if isinstance(target, RangeTarget) and isinstance(data, list) and len(data) == 2:
+        low, high = target.ends
+        if all(map(is_json_number, data)) and low <= data[0] <= data[1] <= high:
+            return float(data[0]), float(data[1])
+    raise ModelFileError(f"{_KEPT} must be two numbers in the range of a target that is a number.")
+
+
 def _is_fact(entry: Any) -> bool:
     return isinstance(entry, list) and len(entry) == 2 and all(isinstance(e, str) for e in entry)
 
@@ -438,13 +459,15 @@ def restored(model: StoredModel) -> Any:
         "privacy_": model.privacy,
         "coef_": np.array(model.coef),
         "intercept_": np.array(model.intercept),
-        "column_ranges_": model.ranges,
+        "column_ranges_": model.column_ranges,
     }
     if isinstance(schema.target, ClassTarget):
         fitted["classes_"] = np.arange(len(schema.target.classes))
         fitted["_softmax"] = model.classes_together
     else:
         fitted["coef_"], fitted["intercept_"] = fitted["coef_"][0], float(model.intercept[0])
+        (targets,), _ = estimator._resolve_targets(None)
+        fitted["prediction_range_"] = model.prediction_range or targets.prediction_range()
     if model.errors is not None:
         fitted["_estimates"], fitted["_facts"] = model.errors
     if model.accuracy is not None:

@@ -234,8 +234,14 @@ def test_the_calibration_corrects_intercept_and_length():
     spread = _log_link.learn_spread(link, problem.shape, curator)
     for length in (0.5, 0.75):
         start = _log_link.Direction(length * np.eye(3)[0], length, 0.0, 1.0, np.eye(3)[2])
-        found = _log_link.calibrated(link, problem.shape, curator, start, 1e3, spread, ridge=0.0)
+        found, (low, high) = _log_link.calibrated(
+            link, problem.shape, curator, start, 1e3, spread, ridge=0.0
+        )
         np.testing.assert_allclose(found, [0.6, 0.0, 0.3], atol=0.06)
+        # Eight deviations of the margins on either side.
+        assert low == pytest.approx(0.3 - 8.0 * 0.6, abs=0.5)
+        assert high == pytest.approx(0.3 + 8.0 * 0.6, abs=0.5)
+        assert high > math.log(3.0 * spread.top)
         curator = Curator(problem, Ledger(Budget(8.0, 1e-6)), SecureGenerator(2))
     assert math.isclose(spread.level.weight, 1.0, abs_tol=0.01)
 

@@ -184,9 +184,9 @@ class TestFile:
 
     def test_ranges_that_were_learned(self, path):
         ranges = np.array([[-math.inf, -0.5, 0.0], [math.inf, 0.25, 5e-324]])
-        write_model(path, dataclasses.replace(model(), ranges=ranges))
+        write_model(path, dataclasses.replace(model(), column_ranges=ranges))
         found = read_model(path)
-        np.testing.assert_array_equal(found.ranges, ranges)
+        np.testing.assert_array_equal(found.column_ranges, ranges)
         np.testing.assert_array_equal(restored(found).column_ranges_, ranges)
         document = json.loads(path.read_text())
         assert document["column_ranges"] == [None, [-0.5, 0.25], [0.0, 5e-324]]
@@ -200,7 +200,44 @@ class TestFile:
                 read_model(path)
         for wrong in (ranges[:, :2], ranges[::-1], ranges * math.nan):
             with pytest.raises(ValueError, match="ranges must be the lowest and highest"):
-                dataclasses.replace(model(), ranges=wrong)
+                dataclasses.replace(model(), column_ranges=wrong)
+
+    def test_what_predictions_are_kept_in(self, path):
+        schema = TableSchema.from_bounds({"a": [-1, 1], "y": {"range": [0, 10]}}, target="y")
+        known = StoredModel(
+            schema, "linear", {}, [[700.0]], [2.0], False, report(), prediction_range=(1.5, 4.0)
+        )
+        write_model(path, known)
+        assert read_model(path).prediction_range == (1.5, 4.0)
+        rows = {"a": np.array(["-1", "0", "1"])}
+        assert TableModel.load(path).predict(rows).tolist() == [1.5, 2.0, 4.0]
+        document = json.loads(path.read_text())
+        for wrong in (
+            None,
+            1.5,
+            [1.5],
+            [4.0, 1.5],
+            [-0.1, 4.0],
+            [1.5, 10.1],
+            ["1", 2],
+            [1.5, None],
+        ):
+            path.write_text(json.dumps(sealed(document | {"prediction_range": wrong})))
+            with pytest.raises(ModelFileError, match="prediction_range must be two numbers in"):
+                read_model(path)
+        for text in replaced(json.dumps(document)):
+            path.write_text(text)
+            with pytest.raises(ModelFileError):
+                read_model(path)
+        rest = {name: part for name, part in document.items() if name != "prediction_range"}
+        path.write_text(json.dumps(sealed(rest)))  # as earlier versions wrote it
+        assert read_model(path).prediction_range is None
+        assert TableModel.load(path).predict(rows).tolist() == [0.0, 2.0, 10.0]
+
+    def test_classes_have_no_range_of_predictions(self, path, document):
+        path.write_text(json.dumps(sealed(document | {"prediction_range": [0.0, 1.0]})))
+        with pytest.raises(ModelFileError, match="of a target that is a number"):
+            read_model(path)
 
     def test_standard_errors(self, path):
         estimates = Estimates.of(
