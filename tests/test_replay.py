@@ -23,8 +23,12 @@ for name in ("dp-gd", "dp-hb", "dp-nag", "dp-nag-opt", "dp-masg", "dp-masg-opt")
     FEW[name] = {"iterations": 5}
 
 
-# Their objectives are means over the public number of rows: the absent one contributes nothing.
-MEANS = ("output-perturbation", "objective-perturbation", "exponential", "localized-exponential")
+# Their objectives are means over the public number of rows, or their batches are shares of it: the
+# absent one contributes nothing.
+MEANS = (
+    "output-perturbation", "objective-perturbation", "exponential", "localized-exponential",
+    "dp-sgd", "dp-svrg",
+)  # fmt: skip
 
 
 def neighbors(loss, relation, *, sparse=False, seed=0, classes=0, mean=False):

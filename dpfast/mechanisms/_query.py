@@ -32,7 +32,7 @@ class Query(ABC):
         How many leading arguments the bounds, or state that is kept between releases, rest on.
         They are checked by :meth:`check` and given to :meth:`prepare`.
     fewer_rows : bool
-        Whether the bounds hold for any part of the rows, too.
+        Whether the bounds hold for fewer rows, too, as those of sums do.
     monotone : bool
         Of scores: whether a record's presence moves all of them up, or all of them down.
     dimension : int
@@ -44,7 +44,7 @@ class Query(ABC):
     norm: Literal["l2", "l1", "range"] = "l2"
     largest_argument: float = LARGEST_ARGUMENT
     fixed: int = 0
-    fewer_rows: ClassVar[bool] = False
+    fewer_rows: ClassVar[bool] = True
     monotone: ClassVar[bool] = False
     dimension: int
     bound: float | None = None

@@ -58,7 +58,7 @@ class ClippedGradient(Query):
         If nothing bounds the gradients, or two bounds would have to be enforced.
     """
 
-    fixed, fewer_rows = 1, True
+    fixed = 1
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class GradientStep(Query):
         What else is to be charged as if it were a rounding error.
     """
 
-    fixed = 1
+    fixed, fewer_rows = 1, False
 
     def __init__(self, shape: ProblemShape, step: float, radius: float, slack: float = 0.0) -> None:
         self.shape, self.step, self.radius, self.slack = shape, step, radius, slack

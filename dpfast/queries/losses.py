@@ -103,7 +103,7 @@ class LineSearchLosses(Query):
     """
 
     norm: Literal["l2", "l1", "range"] = "range"
-    monotone = fewer_rows = True
+    monotone = True
 
     def __init__(self, shape: ProblemShape, candidates: int, loss_clip: float) -> None:
         self.shape, self.loss_clip = shape, loss_clip
