@@ -343,6 +343,8 @@ def calibrated(
     believed /= math.sqrt(stretch)
     doubt = math.hypot(doubt / math.sqrt(stretch), _STRETCHED * (stretch - 1.0) * believed)
     left = _left_of_length(shape.loss, spread, believed, spread.reach(found.clip))
+    # Steps that hardly moved did not come to where the clip holds them.
+    left = 1.0 - min(1.0, found.way) * (1.0 - left)
     doubt = math.hypot(doubt, _CUT * (1.0 - left) * believed) / left
     believed /= left
     mechanism = link.calibration
