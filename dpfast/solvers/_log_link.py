@@ -72,6 +72,9 @@ _SHORT = 2.0
 _STRETCHED = 0.5
 # Lengths of the weights: usual, the longest that is believed, and up to which margins are normal.
 _USUAL, _LONGEST, _LONG = 0.6, 3.0, 2.0
+# Shorter weights than this are none; at least so much of a length is left by the clip, and how
+# firmly it is held to what is believed.
+_SHORTEST, _LEAST_LEFT, _HELD = 1e-3, 0.75, 0.01
 # The least part of the way to the minimum that steps are believed to go, and which part of a length
 # is in doubt all the same.
 _LEAST_WAY, _LENGTH_DOUBT = 0.5, 0.1
@@ -137,10 +140,14 @@ class Spread:
     mean: float
     doubt: float  # deviation of the mean, over it
     relative: float  # standard deviation over the mean
-    top: float  # upper end of the highest octave that stands out of the noise
+    top: float  # upper end of the highest octave that stands out of the noise, or the sum's cut
     law: TargetLaw
     level: Counted  # in counts and calibration
     steps: Counted  # in the gradients
+
+    def reach(self, clip: float) -> float:
+        """Of slopes clipped at so many spreads, in means."""
+        return min(clip * self.relative, self.top / self.mean)
 
 
 def shares(rows: float, dim: int) -> tuple[float, float, float]:
@@ -193,7 +200,7 @@ def _left_by_clip(loss: Loss, spread: Spread, clip: float) -> float:
     """Which part of the curvature at the mean slopes have that are clipped, by the targets' law."""
     values, shares = spread.law.around(0.0)
     unit = float(curvature(loss, spread.mean)[0])
-    limit = _SHORTENING * unit * min(clip * spread.relative, spread.top / spread.mean)
+    limit = _SHORTENING * unit * spread.reach(clip)
     margins = np.full(len(values), math.log(spread.mean))
     _, slopes, bends = loss(margins, spread.mean * values)
     return float(shares @ np.where(np.abs(slopes) < limit, bends, 0.0)) / unit
@@ -232,13 +239,14 @@ def learn_spread(link: MeanAsked, shape: ProblemShape, curator: Curator) -> Spre
     total = weight * shape.n_samples
     low, high = shape.loss.target_range
     law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total, low)
-    mean, deviation = _mean(link, curator, law, total, level.rows)
+    mean, deviation, cut = _mean(link, curator, law, total, level.rows)
     mean = min(max(mean, low, edges[0]), high)
+    seen = highest(counts[1:], noise)
     return Spread(
         mean=mean,
         doubt=math.hypot(deviation / mean, level.doubt),
         relative=min(8.0, max(0.3, law.relative * law.mean / mean)),
-        top=float(edges[1 + highest(counts[1:], noise)]),
+        top=float(edges[1 + seen]) if seen else cut,
         law=law,
         level=replace(level, weight=weight),
         steps=replace(steps, weight=steps.weight * weight / level.weight),
@@ -280,15 +288,15 @@ def _weight(shape: ProblemShape, counts: Vector, edges: Vector, noise: float, mo
 
 def _mean(
     link: MeanAsked, curator: Curator, law: TargetLaw, total: float, rows: tuple[float, ...]
-) -> tuple[float, float]:
+) -> tuple[float, float, float]:
     """Of the targets, and its deviation: from the law, and from a sum of targets that are cut.
 
-    They are cut where noise and the doubt in what lies beyond weigh the same.
+    They are cut where noise and the doubt in what lies beyond weigh the same; there is the last.
     """
     noise = link.mean.stddev / total
     top = law.best_cut(noise)
     found = float(curator.release(link.mean, top, *rows)[0]) * top / total
-    return law.told(top, found, noise * top)
+    return *law.told(top, found, noise * top), top
 
 
 def curvature(loss: Loss, mean: float | Vector) -> Vector:
@@ -306,6 +314,7 @@ class Direction:
     length: float  # of the weights in the coordinates
     noise: float  # the length that noise alone would give them
     way: float  # which part of the way to the minimum the steps go
+    clip: float  # of its slopes, in spreads of the targets
     constant: Vector | None  # the intercept's column
 
 
@@ -338,6 +347,11 @@ def calibrated(
     stretch = _stretched(shape.loss, spread)
     believed /= math.sqrt(stretch)
     doubt = math.hypot(doubt / math.sqrt(stretch), _STRETCHED * (stretch - 1.0) * believed)
+    left = _left_of_length(shape.loss, spread, believed, spread.reach(found.clip))
+    # Steps that hardly moved did not come to where the clip holds them.
+    left = 1.0 - min(1.0, found.way) * (1.0 - left)
+    doubt = math.hypot(doubt, _CUT * (1.0 - left) * believed) / left
+    believed /= left
     mechanism = link.calibration
     assert mechanism.query is not None
     at = curator.fix(mechanism.query, pair, *spread.level.rows)
@@ -413,6 +427,37 @@ def _stretched(loss: Loss, spread: Spread) -> float:
     zeros = max(0.0, 1.0 - float(spread.law.shares.sum()))
     _, slope, bend = (float(part[0]) for part in loss([math.log(spread.mean)], [0.0]))
     return float(min(1.0, max(0.1, bend / slope)) ** -zeros)
+
+
+def _left_of_length(loss: Loss, spread: Spread, length: float, clip: float) -> float:
+    """Which part of the weights' length clipped slopes of counts leave, by the targets' law.
+
+    Large counts are cut, and more of them where means are high.  There more rows have any, too,
+    which is not cut: half of a mean's logarithm is taken to be in how many are not 0.
+    """
+    if loss.target_range[0] > 0.0 or length < _SHORTEST:
+        return 1.0
+    values, shares = spread.law.around(length)
+    means = np.exp(length * _POINTS - 0.5 * length**2)
+    more = np.minimum(1.0 / max(1.0 - shares[0], _SHORTEST), np.sqrt(means))[:, None]
+    targets = spread.mean * values * means[:, None] / more
+    targets[:, 0] = 0.0
+    shares = shares * more
+    shares[:, 0] = 1.0 - shares[:, 1:].sum(axis=1)
+    unit = float(curvature(loss, spread.mean)[0])
+    limit = _SHORTENING * unit * clip
+    directions = np.stack([_POINTS, np.ones(len(_POINTS))])
+    start = np.array([length, math.log(spread.mean) - 0.5 * length**2])
+
+    def misfits(q: Vector) -> Vector:
+        """Of slopes that are to be 0, and a little of the place, if all slopes are cut."""
+        margins = np.broadcast_to((q @ directions)[:, None], targets.shape)
+        slopes = loss(margins.ravel(), targets.ravel())[1].reshape(targets.shape)
+        clipped = (np.clip(slopes, -limit, limit) * shares).sum(axis=1)
+        found = directions @ (clipped * _RULE) / (unit * _RULE.sum())
+        return np.concatenate([found, _HELD * (q - start)])
+
+    return min(1.0, max(_LEAST_LEFT, float(_least_squares(misfits, start)[0]) / length))
 
 
 def _least_squares(misfits: Callable[[Vector], Vector], start: Vector) -> Vector:

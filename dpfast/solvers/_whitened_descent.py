@@ -316,7 +316,7 @@ class _Units:
             return cls(ridge, half, scale, asked, intercept=begin)
         # Slopes are in units of the spread, and the curvature is that at the mean.
         planned = settings.clip_norm / math.sqrt(shape.dim)
-        relative = min(spread.relative * settings.clip, spread.top / spread.mean) / planned
+        relative = spread.reach(settings.clip) / planned
         unit = relative * float(_log_link.curvature(loss, spread.mean)[0])
         return cls(
             settings.ridge / unit * spread.steps.part,

@@ -651,7 +651,7 @@ def _direction(
         v = np.append(v[:-1], 0.0)
     w = coordinates.weights(v, partial(weight_noise, settings, shape, change))
     length = float(np.linalg.norm(np.linalg.solve(coordinates.transform, w)))
-    return Direction(w, length, of_noise, way_gone(settings), constant)
+    return Direction(w, length, of_noise, way_gone(settings), settings.clip, constant)
 
 
 def _covariance(

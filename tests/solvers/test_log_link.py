@@ -233,7 +233,7 @@ def test_the_calibration_corrects_intercept_and_length():
     link = settled.settings.link
     spread = _log_link.learn_spread(link, problem.shape, curator)
     for length in (0.5, 0.75):
-        start = _log_link.Direction(length * np.eye(3)[0], length, 0.0, 1.0, np.eye(3)[2])
+        start = _log_link.Direction(length * np.eye(3)[0], length, 0.0, 1.0, 9.0, np.eye(3)[2])
         found, (low, high) = _log_link.calibrated(
             link, problem.shape, curator, start, 1e3, spread, ridge=0.0
         )
@@ -274,6 +274,53 @@ def test_weights_are_as_much_longer_as_the_descent_stopped_short():
     # Overshooting is no reason to doubt the length, nor is a hopeless way one to believe in more.
     assert _log_link._believed(0.3, 0.001, 1.1, 12)[0] == whole
     assert _log_link._believed(0.3, 0.001, 0.01, 12)[0] < 2.001 * whole
+
+
+@pytest.mark.parametrize("clip", [4.0, 8.0])
+def test_what_the_clip_leaves_of_the_weights_is_that_of_rows_of_the_law(clip):
+    """Counts of few rows, of which half of a mean's logarithm is in how many rows have any."""
+    edges, mean, length = 2.0 ** np.arange(-6.0, 5.0), 0.15, 0.4
+    noisy = np.where(edges == 1.0, 0.08, 0.0) + np.where(edges == 8.0, 0.02, 0.0)
+    law = TargetLaw.of(edges, noisy, 1e-4)
+    counted = _log_link.Counted((), 1.0, 0.0, 1.0)
+    spread = _log_link.Spread(mean, 0.1, 3.0, 16.0, law, counted, counted)
+    found = _log_link._left_of_length(LOSSES[0], spread, length, clip)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(400_000)
+    means = np.exp(length * x - 0.5 * length**2)
+    values, shares = law.around(length)
+    which = rng.choice(len(values) - 1, x.size, p=shares[1:] / shares[1:].sum())
+    some = rng.random(x.size) < (1.0 - shares[0]) * np.sqrt(means)
+    y = np.where(some, mean * values[1:][which] * np.sqrt(means), 0.0)
+    limit = 1.5 * clip * mean
+    q, rows = np.array([length, math.log(mean)]), np.stack([x, np.ones(x.size)])
+    for _ in range(100):
+        slopes = LOSSES[0](q @ rows, y)[1]
+        q -= 0.5 / mean * (rows @ np.clip(slopes, -limit, limit)) / x.size
+    assert 0.76 < found < 0.98
+    assert q[0] / length == pytest.approx(found, abs=0.02)
+
+
+def test_a_wide_clip_leaves_the_weights_as_they_are_and_a_narrow_one_most_of_them():
+    edges = 2.0 ** np.arange(-6.0, 3.0)
+    counted = _log_link.Counted((), 1.0, 0.0, 1.0)
+    for loss in LOSSES:
+        law = TargetLaw.of(edges, np.where(edges == 1.0, 0.1, 0.0), 1e-4, loss.target_range[0])
+        spread = _log_link.Spread(0.1, 0.1, 3.0, 1.0, law, counted, counted)
+        left = [_log_link._left_of_length(loss, spread, 0.4, c) for c in (1e-9, 0.3, 3.0, 1e3)]
+        assert all(0.75 <= part <= 1.0 for part in left)
+        assert left[0] == 1.0 and left[-1] > 0.97  # if all slopes are cut they tell nothing
+        assert _log_link._left_of_length(loss, spread, 0.0, 1.0) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_slopes_reach_some_targets_where_noise_hides_all_octaves(seed):
+    """Gradients were cut to nothing where no octave stood out, and weights stayed 0."""
+    rng = np.random.default_rng(0)
+    y = np.minimum(rng.poisson(0.01, 20_000), 5.0)
+    problem = Problem(np.zeros((20_000, 6)), y, LOSSES[0], data_norm=1.0)
+    spread = learned(problem, Budget(0.3, 1e-6), seed)
+    assert spread.reach(0.7) > 0.3
 
 
 @pytest.mark.parametrize(
