@@ -88,6 +88,7 @@ class Place(NamedTuple):
     center: float
     half: float
     start: float
+    move: float = 0.0  # from there to where the level is looked for
 
     def wide(self, widening: float) -> float:
         """Half the width of a range that is wider, as far as its center asks for."""
@@ -110,6 +111,7 @@ class TargetRange:
     centered: bool
     tails: tuple[float, float] = (0.0, 0.0)  # low and high rows that a range need not hold
     quantile: float | None = None  # of the targets, where a descent begins; None: at their mean
+    last: float | None = None  # of the targets, where the level is looked for
     widening: float = 1.0  # by how much a range that a pure budget tells is widened
 
     @property
@@ -131,6 +133,7 @@ def planned(
     release: Release | Callable[..., Laplace],
     tails: tuple[float, float] = (0.0, 0.0),
     quantile: float | None = None,
+    last: float | None = None,
     norm: Literal["l2", "l1"] = "l2",
 ) -> TargetRange:
     """Settle the accesses; `release` calibrates one from its share of the budget.
@@ -141,7 +144,7 @@ def planned(
     # A group of rows counts one, whatever the weights of its rows.
     rows = shape.n_samples * (1.0 if shape.several_rows else shape.max_weight)
     centered, left_out = shape.intercept != 0.0, (tails[0] * rows, tails[1] * rows)
-    return TargetRange(histogram, bound, rounds, rows, centered, left_out, quantile)
+    return TargetRange(histogram, bound, rounds, rows, centered, left_out, quantile, last)
 
 
 def planned_of_pure(
@@ -180,7 +183,7 @@ def planned_of_pure(
 
 def learn_range(target: TargetRange, curator: Curator) -> Place:
     """A range that holds nearly all targets, and where among them a descent begins."""
-    low, high, start = -target.bound, target.bound, 0.0
+    low, high, start, level = -target.bound, target.bound, 0.0, 0.0
     search = Search(np.array([low]), np.array([high]), _BINS, target.histogram.stddev)
     for _ in range(target.rounds):
         counts, row = search.add(curator.release(target.histogram, low, high))
@@ -190,8 +193,11 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
         right, shares = _likely(counts, rows, _RIGHT if declared and rows < _TELL else 0.0)
         # Where rows hardly stand out, the middle is no worse a place, unless laws are around it.
         trust = 1.0 if right else 1.0 / (1.0 + (_LEAST_SEEN / float(rows[0])) ** 2)
-        apart = _start(shares, counts, rows, target.quantile) / _BINS - 0.5
-        start = 0.5 * (low + high) + trust * (high - low) * apart
+        start, level = (
+            0.5 * (low + high)
+            + trust * (high - low) * (_start(shares, counts, rows, at) / _BINS - 0.5)
+            for at in (target.quantile, target.last)
+        )
         if not right and high - low > _NARROWEST * target.bound:
             first, last = ends(shares, counts, (target.tails[0] * row, target.tails[1] * row))
             if not target.centered:
@@ -199,8 +205,10 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
                 last = _BINS - first
             search.narrow(first, last)
             low, high = float(search.low[0]), float(search.high[0])
-            start = min(max(start, low), high)
-    return Place(0.5 * (low + high) if target.centered else 0.0, 0.5 * (high - low), start)
+            start, level = min(max(start, low), high), min(max(level, low), high)
+    return Place(
+        0.5 * (low + high) if target.centered else 0.0, 0.5 * (high - low), start, level - start
+    )
 
 
 def _weighing(counts: Matrix, rows: Vector) -> Vector:
