@@ -20,8 +20,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-
-from scipy.special import ndtri, ndtr
+from scipy.special import ndtr, ndtri
 
 from dpfast._typing import Vector
 from dpfast.curator import Curator
@@ -32,7 +31,7 @@ from dpfast.solvers._groups import SizeLaw
 from dpfast.solvers._shares import Release
 from dpfast.solvers._target_law import Sides, TargetLaw
 from dpfast.solvers._target_range import Place
-from dpfast.solvers._whitened_rules import SURE, is_mean, sure
+from dpfast.solvers._whitened_rules import is_mean, sure
 
 _SLOPES, _RESIDUALS = "slopes along the constant", "sum of residuals"
 _TAILS = "distances of the targets by octave"

@@ -38,6 +38,8 @@ _PAIRS = 0.01
 # Tails that a range need not hold: of kinks, which look at one place of the law, but no more than
 # this part of what is beyond that place, and of residuals, whose tails have a part in the mean.
 _TAIL, _BEYOND, _TAIL_OF_RESIDUALS = 0.15, 0.5, 0.05
+# A bin whose count is so many deviations of the noise is in the range, unless it is of such a tail.
+_ATOM = 4.0
 # That the declared bounds are right: how likely that is before any counts, which laws it stands
 # for, by the least of their deviations, and the deviation of their centers, in units of all bins;
 # until all rows in units of a count's noise tell better.
@@ -193,13 +195,16 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
         right, shares = _likely(counts, rows, _RIGHT if declared and rows < _TELL else 0.0)
         # Where rows hardly stand out, the middle is no worse a place, unless laws are around it.
         trust = 1.0 if right else 1.0 / (1.0 + (_LEAST_SEEN / float(rows[0])) ** 2)
+        told = _told(shares, counts, rows)
         start, level = (
-            0.5 * (low + high)
-            + trust * (high - low) * (_start(shares, counts, rows, at) / _BINS - 0.5)
+            0.5 * (low + high) + trust * (high - low) * (_start(told, at) / _BINS - 0.5)
             for at in (target.quantile, target.last)
         )
         if not right and high - low > _NARROWEST * target.bound:
-            first, last = ends(shares, counts, (target.tails[0] * row, target.tails[1] * row))
+            left_out = target.tails[0] * row, target.tails[1] * row
+            first, last = ends(shares, counts, left_out)
+            lowest, highest = _atoms(counts[0], left_out)
+            first, last = np.minimum(first, lowest), np.maximum(last, highest)
             if not target.centered:
                 first = np.minimum(first, _BINS - last)
                 last = _BINS - first
@@ -230,15 +235,37 @@ def _likely(counts: Matrix, rows: Vector, right: float = 0.0) -> tuple[bool, Mat
     return is_right, laws.mixture(likelihoods, filling if is_right else filling + others)
 
 
-def _start(shares: Matrix, counts: Matrix, rows: Vector, quantile: float | None) -> float:
-    """The mean or a quantile of the targets, in bins."""
-    # Counts that noise does not hide tell more than laws.
+def _atoms(counts: Vector, tails: tuple[float, float]) -> tuple[float, float]:
+    """Ends of the bins that stand out alone, but for those of these low and high rows.
+
+    Targets of a few values, such as grades, are in few bins.  No smooth law is theirs, and what
+    lies beyond one of them is hidden by the noise of the empty bins.  An empty range if none do.
+    """
+    alone = np.where(counts > _ATOM, counts, 0.0)
+    below = np.flatnonzero(np.cumsum(alone) > tails[0])
+    above = np.flatnonzero(np.cumsum(alone[::-1]) > tails[1])
+    if not (len(below) and len(above)):
+        return math.inf, -math.inf
+    return float(below[0]), float(_BINS - above[0])
+
+
+def _told(shares: Matrix, counts: Matrix, rows: Vector) -> Matrix:
+    """Shares that laws and counts tell together: counts that noise does not hide tell more.
+
+    The nearest shares to these that are none below 0: noise below 0 takes as much from all.
+    """
     rows, doubt = rows_told(counts, rows)
-    shares = np.maximum(doubt * shares + (1.0 - doubt) * counts / rows, 0.0)
-    shares /= shares.sum()
+    found = (doubt * shares + (1.0 - doubt) * counts / rows)[0]
+    falling = np.sort(found)[::-1]
+    less = (np.cumsum(falling) - 1.0) / np.arange(1.0, len(found) + 1.0)
+    return np.maximum(found - less[np.flatnonzero(falling > less)[-1]], 0.0)[None]
+
+
+def _start(told: Matrix, quantile: float | None) -> float:
+    """The mean or a quantile of the targets, in bins."""
     if quantile is None:
-        return float(shares[0] @ np.arange(0.5, _BINS))
-    return float(place(shares, quantile)[0])
+        return float(told[0] @ np.arange(0.5, _BINS))
+    return float(place(told, quantile)[0])
 
 
 def _filling() -> Vector:
