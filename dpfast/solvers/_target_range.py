@@ -38,8 +38,9 @@ _PAIRS = 0.01
 # Tails that a range need not hold: of kinks, which look at one place of the law, but no more than
 # this part of what is beyond that place, and of residuals, whose tails have a part in the mean.
 _TAIL, _BEYOND, _TAIL_OF_RESIDUALS = 0.15, 0.5, 0.05
-# A bin whose count is so many deviations of the noise is in the range, unless it is of such a tail.
-_ATOM = 4.0
+# A bin whose count is so many deviations of the noise, normal or Laplace's, is in the range, unless
+# it is of such a tail; or of this share of the rows, outliers, if the loss is of residuals.
+_ALONE, _ALONE_OF_PURE, _OUTLIERS = 4.0, 7.0, 0.12
 # That the declared bounds are right: how likely that is before any counts, which laws it stands
 # for, by the least of their deviations, and the deviation of their centers, in units of all bins;
 # until all rows in units of a count's noise tell better.
@@ -122,6 +123,17 @@ class TargetRange:
         return ((self.histogram, self.rounds),)
 
     @property
+    def alone(self) -> float:
+        """Deviations of the noise from which on a count is not noise."""
+        return _ALONE if isinstance(self.histogram, Gaussian) else _ALONE_OF_PURE
+
+    @property
+    def outliers(self) -> Vector:
+        """Low and high rows that may be away from all others."""
+        few = _OUTLIERS * self.rows if self.quantile is None else 0.0
+        return np.maximum(self.tails, few)
+
+    @property
     def found(self) -> bool:
         """Whether there are rows enough to find them in bounds that are far too wide."""
         return self.rows >= _LEAST_SEEN * self.histogram.stddev
@@ -201,9 +213,9 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
             for at in (target.quantile, target.last)
         )
         if not right and high - low > _NARROWEST * target.bound:
-            left_out = target.tails[0] * row, target.tails[1] * row
-            first, last = ends(shares, counts, left_out)
-            lowest, highest = _atoms(counts[0], left_out)
+            first, last = ends(shares, counts, (target.tails[0] * row, target.tails[1] * row))
+            alone = np.where(counts[0] > target.alone, counts[0], 0.0)
+            lowest, highest = _atoms(alone, target.outliers * row)
             first, last = np.minimum(first, lowest), np.maximum(last, highest)
             if not target.centered:
                 first = np.minimum(first, _BINS - last)
@@ -235,13 +247,12 @@ def _likely(counts: Matrix, rows: Vector, right: float = 0.0) -> tuple[bool, Mat
     return is_right, laws.mixture(likelihoods, filling if is_right else filling + others)
 
 
-def _atoms(counts: Vector, tails: tuple[float, float]) -> tuple[float, float]:
-    """Ends of the bins that stand out alone, but for those of these low and high rows.
+def _atoms(alone: Vector, tails: Vector) -> tuple[float, float]:
+    """Ends of the bins whose counts stand out alone, but for those of these low and high rows.
 
     Targets of a few values, such as grades, are in few bins.  No smooth law is theirs, and what
     lies beyond one of them is hidden by the noise of the empty bins.  An empty range if none do.
     """
-    alone = np.where(counts > _ATOM, counts, 0.0)
     below = np.flatnonzero(np.cumsum(alone) > tails[0])
     above = np.flatnonzero(np.cumsum(alone[::-1]) > tails[1])
     if not (len(below) and len(above)):
@@ -258,7 +269,8 @@ def _told(shares: Matrix, counts: Matrix, rows: Vector) -> Matrix:
     found = (doubt * shares + (1.0 - doubt) * counts / rows)[0]
     falling = np.sort(found)[::-1]
     less = (np.cumsum(falling) - 1.0) / np.arange(1.0, len(found) + 1.0)
-    return np.maximum(found - less[np.flatnonzero(falling > less)[-1]], 0.0)[None]
+    nearest: Matrix = np.maximum(found - less[np.flatnonzero(falling > less)[-1]], 0.0)[None]
+    return nearest
 
 
 def _start(told: Matrix, quantile: float | None) -> float:

@@ -99,6 +99,7 @@ class Settings:
     target_range: TargetRange | None = None
     tails: Tails | None = None
     level: Level | None = None
+    # What the descent minimizes; None: the plan's.
     loss: Loss | None = None
     groups: Groups | None = None
     weights: Weights | None = None

@@ -291,7 +291,7 @@ class _Terms(NamedTuple):
     relation: str
     u: float
     release: Release
-    whole: Loss
+    whole: Loss  # of an outer quantile; the shape's may be that of one nearer to the median
 
     @property
     def rows(self) -> float:
