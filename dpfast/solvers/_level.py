@@ -31,7 +31,7 @@ from dpfast.solvers._groups import SizeLaw
 from dpfast.solvers._shares import Release
 from dpfast.solvers._target_law import Sides, TargetLaw
 from dpfast.solvers._target_range import Place
-from dpfast.solvers._whitened_rules import is_mean, sure
+from dpfast.solvers._whitened_rules import SURE, is_mean, sure
 
 _SLOPES, _RESIDUALS = "slopes along the constant", "sum of residuals"
 _TAILS = "distances of the targets by octave"
@@ -178,21 +178,22 @@ def planned(
 def quantile_share(shape: ProblemShape, rows: float, left: float) -> float:
     """Share of the budget, in units of mu², for the rounds; `rows` and `left` as for a plan.
 
-    None for the median, which is even.
+    None for the median, which is even, and where no slope stands out of the noise.
 
     Examples
     --------
     >>> from dpfast import Loss, ProblemShape
     >>> shape = ProblemShape(5_000, 3, 1.0, Loss("pinball", 0.9))
-    >>> [round(quantile_share(shape, rows, 0.7), 4) for rows in (1_000.0, 100.0)]
-    [0.0405, 0.35]
+    >>> [round(quantile_share(shape, rows, 0.7), 4) for rows in (1_000.0, 100.0, 5.0)]
+    [0.0405, 0.35, 0.0]
     """
     q = shape.loss.quantile
     if q is None or q == 0.5 or shape.intercept == 0.0 or left <= 0.0:
         return 0.0
     unit = math.sqrt(ROUNDS) * shape.loss.lipschitz / rows
     usual = min(_MOST, max(_LEAST, (unit / _NOISE) ** 2))
-    return max(usual, left * min(_MOST_LEFT, (unit / (_OUTER * q * (1.0 - q))) ** 2))
+    found = max(usual, left * min(_MOST_LEFT, (unit / (_OUTER * q * (1.0 - q))) ** 2))
+    return found if SURE * unit < shape.loss.lipschitz * math.sqrt(found) else 0.0
 
 
 class _Search:

@@ -607,8 +607,11 @@ def with_level(
     w: Vector, settings: Settings, shape: ProblemShape, curator: Curator, place: Place | None
 ) -> Vector:
     """The weights with the intercept that is settled in the end, if it is."""
-    if settings.level is None or place is None:
+    if place is None:
         return w
+    if settings.level is None:
+        # Where slopes tell nothing, the counts of the targets do.
+        return w if place.move == 0.0 else np.append(w[:-1], w[-1] + place.move / shape.intercept)
     groups = None if settings.groups is None else settings.groups.law
     half, reach = place.half, 0.0 if settings.tails is None else settings.tails.cut * place.half
     return settings.level.settled(

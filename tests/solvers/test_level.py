@@ -34,9 +34,10 @@ def test_as_many_targets_lie_below_as_were_asked_for(quantile, people):
     assert asked.count("slopes along the constant") == ROUNDS
 
 
-def test_where_no_constant_is_settled_nothing_is_paid():
+def test_the_median_and_hopeless_fits_pay_nothing():
     for quantile, n, given in (
         (0.5, 9000, {}),
+        (0.9, 20, {}),
         (0.9, 9000, {"intercept": 0.0}),
         (0.9, 9000, {"alpha": 0.1}),
     ):
@@ -103,7 +104,7 @@ def test_a_search_in_other_units_is_the_same():
 
 def test_of_few_rows_the_weights_are_a_medians():
     """Around an outer quantile few rows tell anything of them."""
-    for n, least, most in ((200, 0.5, 0.5), (12_000, 0.55, 0.85), (40_000, 0.9, 0.9)):
+    for n, least, most in ((2_000, 0.5, 0.51), (12_000, 0.55, 0.85), (40_000, 0.9, 0.9)):
         shape = dpfast.ProblemShape(n, 15, 1.0, Loss("pinball", 0.9))
         settled = dpfast.plan(shape, "dp-whitened-gd", dpfast.Budget(0.1, 1e-6))
         assert least - 0.01 <= settled.settings.loss.quantile <= most + 0.01
