@@ -4,9 +4,9 @@ Along the constant nothing need be clipped, and noise is that of a single number
 sums say at the final weights is added to the intercept; the other weights stay as they are.
 
 Above an outer quantile slopes are many times as long as below it, and a clip cuts the longer ones:
-clipped gradients have their zero nearer to the median.  A few releases of the sum of these slopes,
-each at an intercept that the ones before it tell, bring the share of the targets below to the
-quantile that was asked for.
+clipped gradients have their zero nearer to the median; and of few rows a descent looks for the
+median itself.  A few releases of the sum of these slopes, each at an intercept that the ones before
+it tell, bring the share of the targets below to the quantile that was asked for.
 
 Gradients are cut by how long most of them are, so of a skewed tail a part is lost, and with it a
 part of the mean: a sum of residuals, cut farther out for the same noise, tells it.  Of single rows
@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from dpfast._typing import Vector
 from dpfast.curator import Curator
@@ -29,6 +30,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers._groups import SizeLaw
 from dpfast.solvers._shares import Release
 from dpfast.solvers._target_law import Sides, TargetLaw
+from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_rules import SURE, is_mean, sure
 
 _SLOPES, _RESIDUALS = "slopes along the constant", "sum of residuals"
@@ -44,9 +46,15 @@ _NOISE, _LEAST, _MOST = 0.01, 0.01, 0.1
 # others leave: around an outer quantile few rows tell the weights anything, and the intercept is
 # nearly all that can be learned.
 _OUTER, _MOST_LEFT = 0.2, 0.5
-# How dense residuals are taken to be, in units of half the range of the targets, times q (1 - q);
-# the longest first move, in these units, and how much longer than one the next may be.
-_DENSE, _FIRST, _LONGER = 6.0, 0.25, 2.0
+# Laws of residuals in units of half the range of the targets: how far their quantile may be, that
+# over what is told apart near 0, the narrowest, and how many places and widths; laws that are less
+# likely than the likeliest by the last are left out.
+_WIDEST, _FARTHEST, _NARROWEST, _PLACES, _WIDTHS, _UNLIKELY = 4.0, 40.0, 0.02, 161, 24, 1e-9
+# How far the quantile is from where counts of the targets tell, and the other one from 0, in the
+# same units; and by which part of a slope residuals' law makes it differ from a normal one's.
+_ABOUT_START, _ABOUT_END, _NOT_NORMAL = 0.5, 0.15, 0.2
+# Steps to the quantile of the laws together.
+_HALVINGS = 40
 # Share of the budget, in units of mu², of a sum of residuals.
 _FOR_MEAN = 0.03
 # Share of the residuals beyond half the range of the targets, as a guess.  If more are beyond the
@@ -64,6 +72,7 @@ class Level:
     rows: float  # how many there are, or groups of them, by their weights at most
     share: float  # of the budget, in units of mu²
     tails: Gaussian | None = None  # of single rows whose mean is asked for
+    other: float = 0.5  # quantile whose loss the descent minimizes
 
     @property
     def accesses(self) -> tuple[tuple[Gaussian, int], ...]:
@@ -76,17 +85,17 @@ class Level:
         w: Vector,
         shape: ProblemShape,
         curator: Curator,
-        half: float,
+        place: Place,
         corner: float,
         groups: SizeLaw | None,
-        start: float = 0.0,
         reach: float = 0.0,
     ) -> Vector:
         """The weights with the intercept that the sums tell.
 
-        `half` is half the width of the targets' range, and `corner` that of the loss's corner, over
-        what was declared; the descent began at `start`, and cut residuals at `reach`.
+        `corner` is the width of the loss's corner over what was declared; the descent began at the
+        `place` of the targets, and cut residuals at `reach`.
         """
+        half = place.half
         noise, q = self.sums.stddev / self.rows, shape.loss.quantile
         fewest, counted = (1.0, 1.0) if groups is None else groups.counted_above(noise)
         rows, noise = self.rows * counted, noise / counted
@@ -105,12 +114,12 @@ class Level:
                 mean = told(0.0, cut)
                 move = -sure(mean, noise) * mean * cut
             else:
-                sides = self._sides(start, curator)
+                sides = self._sides(place.start, curator)
                 cut, lost, variance = sides.best_cut(noise)
                 mean = told(0.0, cut) * cut - lost
                 move = -_believed(mean, variance, sides, reach) * mean
         else:
-            search = _Search(noise, _DENSE * q * (1.0 - q) / half, _FIRST * half)
+            search = _Search(q, self.other, noise, half, place.move)
             for _ in range(self.rounds):
                 search.add(told(search.at, corner))
             move = search.at
@@ -138,18 +147,23 @@ def _believed(mean: float, variance: float, sides: Sides, reach: float) -> float
 
 
 def planned(
-    shape: ProblemShape, rows: float, left: float, release: Release, for_tails: float = 0.0
+    shape: ProblemShape,
+    rows: float,
+    left: float,
+    release: Release,
+    for_tails: float = 0.0,
+    other: float | None = None,
 ) -> Level | None:
     """How the intercept is settled; None if noise hides what there is.
 
     `rows` is ``µ n / √k``, and `left` the share of the budget that others leave; `for_tails` is
-    that for counts of distances, 0 for none.
+    that for counts of distances, 0 for none, and `other` the quantile that a descent looks for.
     """
     n = shape.n_samples * (1.0 if shape.several_rows else shape.max_weight)
     share = quantile_share(shape, rows, left)
     if share > 0.0:
         slopes = release(share / ROUNDS, QuantileSlopes(shape), _SLOPES)
-        return Level(slopes, ROUNDS, n, share)
+        return Level(slopes, ROUNDS, n, share, None, other or 0.5)
     if not is_mean(shape.loss) or shape.intercept == 0.0:
         return None
     residuals = release(_FOR_MEAN, ResidualSum(shape), _RESIDUALS)
@@ -182,43 +196,62 @@ def quantile_share(shape: ProblemShape, rows: float, left: float) -> float:
     return found if SURE * unit < shape.loss.lipschitz * math.sqrt(found) else 0.0
 
 
-@dataclass
 class _Search:
-    """Where a noisy function that never falls is 0."""
+    """Where residuals have their quantile: normal laws, as likely as sums of slopes make them.
 
-    noise: float  # deviation of that in a value
-    dense: float  # how steep the function is, as far as is known
-    most: float  # the longest move
-    at: float = 0.0  # where to look next
-    # The last place with a negative value, and the last with another one, and these values.
-    below: tuple[float, float] | None = None
-    above: tuple[float, float] | None = None
+    `start` is the place to begin with, and residuals have this `other` quantile near 0, where the
+    descent ended.  Places are in units of `half` the range of the targets.
+
+    Examples
+    --------
+    >>> search = _Search(0.9, 0.5, noise=0.01, half=1.0, start=0.5)
+    >>> search.add(-0.1)  # too low
+    >>> search.at > 0.5
+    True
+    """
+
+    def __init__(self, q: float, other: float, noise: float, half: float, start: float) -> None:
+        self._q, self._noise, self._half = q, noise, half
+        even = np.linspace(-1.0, 1.0, _PLACES)
+        places = np.sinh(even * math.asinh(_FARTHEST)) * (_WIDEST / _FARTHEST)
+        widths = np.geomspace(_NARROWEST, 0.5 * _WIDEST, _WIDTHS)
+        place, self._width = (part.ravel() for part in np.meshgrid(places, widths, indexing="ij"))
+        self._center = place - ndtri(q) * self._width
+        apart = np.gradient(places).repeat(len(widths))
+        self._likely = np.log(apart) + _near((place - start / half) / _ABOUT_START)
+        self._likely += _near((self._center + ndtri(other) * self._width) / _ABOUT_END)
+        self.at = self._root()
 
     def add(self, value: float) -> None:
-        """Take in the value where it was looked, and move."""
-        before = self.below if value < 0.0 else self.above
-        if value < 0.0:
-            self.below = self.at, value
-        else:
-            self.above = self.at, value
-        if self.below is not None and self.above is not None:
-            self._between(value, before is not None)
-        else:
-            self._on(value, before)
+        """Take in the mean slope where it was looked, and move.
 
-    def _between(self, value: float, again: bool) -> None:
-        """On a line between the ends; half the value of one that stays lets the other catch up."""
-        assert self.below is not None and self.above is not None
-        (low, down), (high, up) = self.below, self.above
-        if again:
-            down, up = (down, 0.5 * up) if value < 0.0 else (0.5 * down, up)
-        self.at = low - (high - low) * down / (up - down)
+        Residuals are not normal: the farther from its zero, the less a slope tells of where it is.
+        """
+        misfit = value - (self._below(self.at / self._half) - self._q)
+        doubt = self._noise**2 + (_NOT_NORMAL * value) ** 2
+        self._likely -= 0.5 * misfit**2 / doubt
+        self.at = self._root()
 
-    def _on(self, value: float, before: tuple[float, float] | None) -> None:
-        """Farther in the same direction."""
-        if before is not None and before[0] != self.at:
-            steepness = (value - before[1]) / (self.at - before[0])
-            self.dense = max(self.dense / _LONGER, steepness)
-        move = sure(value, self.noise) * value / self.dense
-        self.at -= min(self.most, max(-self.most, move))
-        self.most *= _LONGER
+    def _below(self, place: float) -> Vector:
+        """Share of the residuals below a place, by each law."""
+        return np.asarray(ndtr((place - self._center) / self._width), dtype=np.float64)
+
+    def _root(self) -> float:
+        """The quantile of all laws together: there the expected loss is least."""
+        weight = np.exp(self._likely - self._likely.max())
+        kept = weight > _UNLIKELY
+        weight, center, width = weight[kept], self._center[kept], self._width[kept]
+        weight /= weight.sum()
+        low, high = -_WIDEST, _WIDEST
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            if weight @ ndtr((middle - center) / width) < self._q:
+                low = middle
+            else:
+                high = middle
+        return self._half * 0.5 * (low + high)
+
+
+def _near(deviations: Vector) -> Vector:
+    """Logarithms of a density that is near 0, more or less: Student's with three degrees."""
+    return -2.0 * np.log1p(np.square(deviations) / 3.0)

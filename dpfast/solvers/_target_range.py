@@ -38,6 +38,9 @@ _PAIRS = 0.01
 # Tails that a range need not hold: of kinks, which look at one place of the law, but no more than
 # this part of what is beyond that place, and of residuals, whose tails have a part in the mean.
 _TAIL, _BEYOND, _TAIL_OF_RESIDUALS = 0.15, 0.5, 0.05
+# A bin whose count is so many deviations of the noise, normal or Laplace's, is in the range, unless
+# it is of such a tail; or of this share of the rows, outliers, if the loss is of residuals.
+_ALONE, _ALONE_OF_PURE, _OUTLIERS = 4.0, 7.0, 0.12
 # That the declared bounds are right: how likely that is before any counts, which laws it stands
 # for, by the least of their deviations, and the deviation of their centers, in units of all bins;
 # until all rows in units of a count's noise tell better.
@@ -91,6 +94,7 @@ class Place(NamedTuple):
     center: float
     half: float
     start: float
+    move: float = 0.0  # from there to where the level is looked for
 
     def wide(self, widening: float) -> float:
         """Half the width of a range that is wider, as far as its center asks for."""
@@ -123,12 +127,24 @@ class TargetRange:
     centered: bool
     tails: tuple[float, float] = (0.0, 0.0)  # low and high rows that a range need not hold
     quantile: float | None = None  # of the targets, where a descent begins; None: at their mean
+    last: float | None = None  # of the targets, where the level is looked for
     widening: float = 1.0  # by how much a range that a pure budget tells is widened
 
     @property
     def accesses(self) -> tuple[tuple[Gaussian | Laplace, int], ...]:
         """What is asked, and how often."""
         return ((self.histogram, self.rounds),)
+
+    @property
+    def alone(self) -> float:
+        """Deviations of the noise from which on a count is not noise."""
+        return _ALONE if isinstance(self.histogram, Gaussian) else _ALONE_OF_PURE
+
+    @property
+    def outliers(self) -> Vector:
+        """Low and high rows that may be away from all others."""
+        few = _OUTLIERS * self.rows if self.quantile is None else 0.0
+        return np.maximum(self.tails, few)
 
     @property
     def found(self) -> bool:
@@ -144,6 +160,7 @@ def planned(
     release: Release | Callable[..., Laplace],
     tails: tuple[float, float] = (0.0, 0.0),
     quantile: float | None = None,
+    last: float | None = None,
     norm: Literal["l2", "l1"] = "l2",
 ) -> TargetRange:
     """Settle the accesses; `release` calibrates one from its share of the budget.
@@ -154,7 +171,7 @@ def planned(
     # A group of rows counts one, whatever the weights of its rows.
     rows = shape.n_samples * (1.0 if shape.several_rows else shape.max_weight)
     centered, left_out = shape.intercept != 0.0, (tails[0] * rows, tails[1] * rows)
-    return TargetRange(histogram, bound, rounds, rows, centered, left_out, quantile)
+    return TargetRange(histogram, bound, rounds, rows, centered, left_out, quantile, last)
 
 
 def planned_of_pure(
@@ -193,7 +210,7 @@ def planned_of_pure(
 
 def learn_range(target: TargetRange, curator: Curator) -> Place:
     """A range that holds nearly all targets, and where among them a descent begins."""
-    low, high, start = -target.bound, target.bound, 0.0
+    low, high, start, level = -target.bound, target.bound, 0.0, 0.0
     search = Search(np.array([low]), np.array([high]), _BINS, target.histogram.stddev)
     for _ in range(target.rounds):
         counts, row = search.add(curator.release(target.histogram, low, high))
@@ -203,17 +220,25 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
         right, shares = _likely(counts, rows, _RIGHT if declared and rows < _TELL else 0.0)
         # Where rows hardly stand out, the middle is no worse a place, unless laws are around it.
         trust = 1.0 if right else 1.0 / (1.0 + (_LEAST_SEEN / float(rows[0])) ** 2)
-        apart = _start(shares, counts, rows, target.quantile) / _BINS - 0.5
-        start = 0.5 * (low + high) + trust * (high - low) * apart
+        told = _told(shares, counts, rows)
+        start, level = (
+            0.5 * (low + high) + trust * (high - low) * (_start(told, at) / _BINS - 0.5)
+            for at in (target.quantile, target.last)
+        )
         if not right and high - low > _NARROWEST * target.bound:
             first, last = ends(shares, counts, (target.tails[0] * row, target.tails[1] * row))
+            alone = np.where(counts[0] > target.alone, counts[0], 0.0)
+            lowest, highest = _atoms(alone, target.outliers * row)
+            first, last = np.minimum(first, lowest), np.maximum(last, highest)
             if not target.centered:
                 first = np.minimum(first, _BINS - last)
                 last = _BINS - first
             search.narrow(first, last)
             low, high = float(search.low[0]), float(search.high[0])
-            start = min(max(start, low), high)
-    return Place(0.5 * (low + high) if target.centered else 0.0, 0.5 * (high - low), start)
+            start, level = min(max(start, low), high), min(max(level, low), high)
+    return Place(
+        0.5 * (low + high) if target.centered else 0.0, 0.5 * (high - low), start, level - start
+    )
 
 
 def _weighing(counts: Matrix, rows: Vector) -> Vector:
@@ -235,15 +260,37 @@ def _likely(counts: Matrix, rows: Vector, right: float = 0.0) -> tuple[bool, Mat
     return is_right, laws.mixture(likelihoods, filling if is_right else filling + others)
 
 
-def _start(shares: Matrix, counts: Matrix, rows: Vector, quantile: float | None) -> float:
-    """The mean or a quantile of the targets, in bins."""
-    # Counts that noise does not hide tell more than laws.
+def _atoms(alone: Vector, tails: Vector) -> tuple[float, float]:
+    """Ends of the bins whose counts stand out alone, but for those of these low and high rows.
+
+    Targets of a few values, such as grades, are in few bins.  No smooth law is theirs, and what
+    lies beyond one of them is hidden by the noise of the empty bins.  An empty range if none do.
+    """
+    below = np.flatnonzero(np.cumsum(alone) > tails[0])
+    above = np.flatnonzero(np.cumsum(alone[::-1]) > tails[1])
+    if not (len(below) and len(above)):
+        return math.inf, -math.inf
+    return float(below[0]), float(_BINS - above[0])
+
+
+def _told(shares: Matrix, counts: Matrix, rows: Vector) -> Matrix:
+    """Shares that laws and counts tell together: counts that noise does not hide tell more.
+
+    The nearest shares to these that are none below 0: noise below 0 takes as much from all.
+    """
     rows, doubt = rows_told(counts, rows)
-    shares = np.maximum(doubt * shares + (1.0 - doubt) * counts / rows, 0.0)
-    shares /= shares.sum()
+    found = (doubt * shares + (1.0 - doubt) * counts / rows)[0]
+    falling = np.sort(found)[::-1]
+    less = (np.cumsum(falling) - 1.0) / np.arange(1.0, len(found) + 1.0)
+    nearest: Matrix = np.maximum(found - less[np.flatnonzero(falling > less)[-1]], 0.0)[None]
+    return nearest
+
+
+def _start(told: Matrix, quantile: float | None) -> float:
+    """The mean or a quantile of the targets, in bins."""
     if quantile is None:
-        return float(shares[0] @ np.arange(0.5, _BINS))
-    return float(place(shares, quantile)[0])
+        return float(told[0] @ np.arange(0.5, _BINS))
+    return float(place(told, quantile)[0])
 
 
 def _filling() -> Vector:

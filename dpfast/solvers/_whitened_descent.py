@@ -99,6 +99,8 @@ class Settings:
     target_range: TargetRange | None = None
     tails: Tails | None = None
     level: Level | None = None
+    # What the descent minimizes; None: the plan's.
+    loss: Loss | None = None
     groups: Groups | None = None
     weights: Weights | None = None
     rows_per_weight: float = math.inf

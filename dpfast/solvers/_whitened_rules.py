@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dpfast.losses import Loss
@@ -36,6 +37,8 @@ _CORNER, NARROWEST_CORNER = 2.5, 0.01
 _AVERAGE, _LESS_AVERAGE = 0.75, 0.5
 # From here on weights explain as much as they will.
 _LEARNED = 10.0
+# From here on a descent minimizes the loss of an outer quantile itself.
+_OUTER = 20.0
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 #: A number of fewer deviations of its noise is no reason to move.
@@ -166,6 +169,19 @@ def automatic_narrowing(shape: ProblemShape, u: float) -> float:
 def is_mean(loss: Loss) -> bool:
     """Whether the loss asks for the mean of targets, and not for what outliers cannot move."""
     return loss.even and loss.lipschitz >= 1.0
+
+
+def descent_loss(loss: Loss, u: float) -> Loss:
+    """The loss that a descent minimizes: of an outer quantile that of one nearer to the median.
+
+    Around an outer quantile few rows tell the weights anything, and where residuals are alike the
+    weights of all quantiles are the same; the intercept is settled in the end.  A width that was
+    chosen stays, and so does its loss.
+    """
+    if loss.quantile is None or u >= _OUTER or not loss.default_width:
+        return loss
+    middle = 1.0 - min(1.0, u / _OUTER) ** 2
+    return replace(loss, parameter=loss.quantile + middle * (0.5 - loss.quantile))
 
 
 def first_quantile(loss: Loss, u: float) -> float | None:

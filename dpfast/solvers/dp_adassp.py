@@ -154,7 +154,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     settings, dim, n = plan.settings, plan.shape.dim, plan.shape.n_samples
     center, half = 0.0, settings.target_bound
     if settings.target_range is not None:
-        center, half, _ = learn_range(settings.target_range, curator)
+        center, half, *_ = learn_range(settings.target_range, curator)
     noisy = curator.release(settings.mechanism, center, half)
     gram = symmetric(noisy[:-dim], dim)
     moments = noisy[-dim:] / settings.target_factor * (half / settings.target_bound)

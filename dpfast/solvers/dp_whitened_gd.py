@@ -226,14 +226,16 @@ def plan(
     ridge = check_alpha(alpha, shape)
     u = rules.rows_per_weight(shape, budget, neighboring_relation, accountant)
     release = releases(budget_mu(budget, accountant), neighboring_relation)
-    terms = _Terms(shape, neighboring_relation, u, release)
+    target_rounds, whole = _check_target_rounds(target_rounds, shape), shape
+    if target_rounds > 0 and not ridge and shape.intercept != 0.0:
+        shape = replace(shape, loss=rules.descent_loss(shape.loss, u))
+    terms = _Terms(shape, neighboring_relation, u, release, whole.loss)
     free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
     free += ("consistent",) * (consistent == "auto" and shape.loss.multiclass)
     consistent = check_consistent(consistent, shape, rules.automatic_consistent(shape, u))
     narrowing = _check_narrowing(narrowing, shape, u)
     rule = rules.Rule(free, _automatic(terms, consistent, narrowing, james_stein is not False))
     options = _checked(chosen, rule.settings, shape, u)
-    target_rounds = _check_target_rounds(target_rounds, shape)
     ranges, for_ranges = _column_ranges_planned(range_rounds, terms)
     lengths, for_lengths = _lengths_planned(terms, ranges is None and range_rounds == "auto")
     clip_norm, limit = _clipping(shape, options, ranges)
@@ -243,7 +245,9 @@ def plan(
     left, level = _left(options, for_others), None
     # A ridge has a part in where the intercept belongs.
     if target_rounds > 0 and not ridge:
-        level = _level.planned(shape, terms.rows, left, release, slopes.for_tails)
+        level = _level.planned(
+            whole, terms.rows, left, release, slopes.for_tails, shape.loss.quantile
+        )
         left = _left(options, for_others + (level.share if level else 0.0))
     settings = Settings(
         **options,
@@ -260,6 +264,7 @@ def plan(
         consistent=consistent,
         averages_late=average == "auto" and rules.averages_late(shape, u),
         level=level,
+        loss=shape.loss,
         weights=_weights.planned(shape, for_weights, release, rule),
         narrowing=narrowing,
         width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
@@ -270,7 +275,7 @@ def plan(
         settings = replace(settings, tails=tails)
     return Plan(
         solver=NAME,
-        shape=shape.with_alpha(ridge),
+        shape=whole.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
         accesses=accesses(settings),
@@ -286,6 +291,7 @@ class _Terms(NamedTuple):
     relation: str
     u: float
     release: Release
+    whole: Loss  # of an outer quantile; the shape's may be that of one nearer to the median
 
     @property
     def rows(self) -> float:
@@ -392,7 +398,7 @@ def _slopes(
     target_rounds: int,
 ) -> _Slopes:
     """Slopes with a log link, of numbers whose bounds may be far too wide, of groups, or plain."""
-    shape, relation, u, release = terms
+    shape, relation, u, release, whole = terms
     if shape.loss.log_link:
         link = _log_link.planned(shape, u, limit, release, rule)
         longest = _log_link.longest_row(shape)
@@ -403,10 +409,10 @@ def _slopes(
     share, for_tails, learned = 0.0, 0.0, dict[str, Any]()
     query: Query = CoordinateGradient(shape, clip_norm, limit, consistent)
     if target_rounds > 0:
-        tails = _target_range.tails(shape.loss)
+        tails, last = _target_range.tails(whole), rules.first_quantile(whole, u)
         begin, share = rules.first_quantile(shape.loss, u), _target_range.share(terms.rows)
         learned["target_range"] = _target_range.planned(
-            shape, 1.0, target_rounds, share, release, tails, begin
+            shape, 1.0, target_rounds, share, release, tails, begin, last
         )
     if rules.clips_groups(shape):
         share += _groups.SIZES_SHARE
@@ -476,7 +482,7 @@ def _learning(
     limit: float,
 ) -> Learning:
     """The accesses that coordinates are learned by."""
-    shape, _, u, release = terms
+    shape, _, u, release, _ = terms
     counts = rules.weight_of_counts(u)
     # To begin with no row is longer than √dim, and less radius is less noise.
     unit, turns = math.sqrt(shape.dim), options["rounds"]
@@ -583,12 +589,13 @@ def descended(
     place: Place | None,
 ) -> Outcome:
     """Where a descent in the coordinates led, for a loss without a log link."""
+    whole, shape = shape, shape if settings.loss is None else replace(shape, loss=settings.loss)
     settings, coordinates = counted(settings, shape, curator, coordinates)
     settings = averaged_late(settings, shape, coordinates)
     v, norms, change = descend(settings, shape, curator, coordinates, place)
     unit = place.half if place is not None else 1.0
     w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))
-    w, kept = finished(w, v, coordinates.free, settings, shape, curator, place)
+    w, kept = finished(w, v, coordinates.free, settings, whole, curator, place)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
@@ -616,15 +623,17 @@ def finished(
     """
     if place is None:
         return w, None
-    half = place.half
+    half, before = place.half, w
     middle = half * float(v[free]) if free < len(v) else 0.0
     if settings.level is not None:
         groups = None if settings.groups is None else settings.groups.law
         reach = 0.0 if settings.tails is None else settings.tails.cut * half
-        before = w
         w = settings.level.settled(
-            before, shape, curator, half, half * settings.narrowing, groups, place.start, reach
+            w, shape, curator, place, half * settings.narrowing, groups, reach
         )
+    elif place.move != 0.0:  # where slopes tell nothing, the counts of the targets do
+        w = np.append(w[:-1], w[-1] + place.move / shape.intercept)
+    if w is not before:
         middle += shape.intercept * float(w[-1] - before[-1])
     return w, place.kept(middle, half * float(np.linalg.norm(v[:free])))
 

@@ -29,7 +29,7 @@ from dpfast.solvers._normal_rows import mean_bends
 from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings, tells_shares
-from dpfast.solvers._whitened_rules import rows_per_weight
+from dpfast.solvers._whitened_rules import automatic_narrowing, rows_per_weight
 from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
 
 # Up to so many gradients, and half of them, are released at the prior's weights, and tell whether
@@ -123,12 +123,17 @@ def plan_refit(
     tested = shape.loss.multiclass and u < _FEW and prior.w.any()
     if tested:
         left = Budget(mu=mu * math.sqrt(1.0 - share))
+    own = shape
+    if shape.loss.quantile is not None:
+        # A prior's weights are of this quantile, and so are the gradients there.
+        own = replace(shape, loss=shape.loss.fixed())
     descent = dp_whitened_gd.plan(
-        shape,
+        own,
         left,
         neighboring_relation=neighboring_relation,
         accountant=accountant,
         consistent=shape.loss.multiclass,
+        narrowing=automatic_narrowing(shape, u),
     )
     accesses = list(descent.accesses)
     if tested:
@@ -147,7 +152,7 @@ def plan_refit(
     )
     return Plan(
         solver=dp_whitened_gd.NAME,
-        shape=descent.shape,
+        shape=replace(descent.shape, loss=shape.loss),
         budget=budget,
         neighboring_relation=neighboring_relation,
         settings=settings,

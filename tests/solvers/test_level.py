@@ -9,6 +9,7 @@ from dpfast.privacy import Budget
 from dpfast.queries import QuantileSlopes
 from dpfast.solvers._groups import SizeLaw
 from dpfast.solvers._level import ROUNDS, _Search
+from dpfast.solvers._target_range import Place
 
 BUDGET = Budget(2.0, 1e-6)
 
@@ -76,18 +77,61 @@ def test_a_corner_of_no_width_has_slopes():
 
 
 @pytest.mark.parametrize("scale", [0.02, 0.2, 1.0])
-@pytest.mark.parametrize("root", [-0.6, 0.001, 0.4])
+@pytest.mark.parametrize("root", [-0.3, 0.001, 0.4])
 def test_a_search_ends_near_the_zero(scale, root):
-    search = _Search(noise=5e-7, dense=1.0, most=0.25)
-    for _ in range(ROUNDS):
-        search.add(0.5 * float(np.tanh((search.at - root) / scale)))
-    assert abs(search.at - root) <= 0.5 * abs(root)
+    # Residuals of a logistic law, so no normal one.
+    for q in (0.2, 0.75, 0.9):
+        search, edge = _Search(q, q, noise=5e-7, half=1.0, start=0.0), np.log(1.0 / q - 1.0)
+        for _ in range(ROUNDS):
+            search.add(float(1.0 / (1.0 + np.exp(edge - (search.at - root) / scale))) - q)
+        assert abs(search.at - root) <= max(0.5 * abs(root), 0.3 * scale)
 
 
 def test_a_search_does_not_move_for_noise():
-    search = _Search(noise=0.05, dense=1.0, most=0.25)
-    search.add(0.09)
-    assert search.at == 0.0
+    search = _Search(0.9, 0.5, noise=0.5, half=1.0, start=0.4)
+    before = search.at
+    search.add(-0.5)
+    assert abs(search.at - before) < 0.1
+
+
+def test_a_search_in_other_units_is_the_same():
+    one, other = (_Search(0.9, 0.5, 0.02, half, 0.4 * half) for half in (1.0, 1e-3))
+    for value in (-0.1, 0.05, -0.02):
+        one.add(value)
+        other.add(value)
+    assert other.at == pytest.approx(1e-3 * one.at)
+
+
+def test_of_few_rows_the_weights_are_a_medians():
+    """Around an outer quantile few rows tell anything of them."""
+    for n, least, most in ((2_000, 0.5, 0.51), (12_000, 0.55, 0.85), (40_000, 0.9, 0.9)):
+        shape = dpfast.ProblemShape(n, 15, 1.0, Loss("pinball", 0.9))
+        settled = dpfast.plan(shape, "dp-whitened-gd", dpfast.Budget(0.1, 1e-6))
+        assert least - 0.01 <= settled.settings.loss.quantile <= most + 0.01
+        assert settled.settings.level.other == settled.settings.loss.quantile
+        assert settled.settings.level.sums.query.quantile == settled.shape.loss.quantile == 0.9
+    for given in ({"intercept": 0.0}, {"alpha": 0.1}):
+        shape = dpfast.ProblemShape(200, 15, 1.0, Loss("pinball", 0.9), **given)
+        settled = dpfast.plan(shape, "dp-whitened-gd", dpfast.Budget(0.1, 1e-6))
+        assert settled.settings.loss.quantile == 0.9
+
+
+def test_few_rows_have_the_weights_of_a_signal():
+    # With the quantile's own loss no less than the constant's is lost.
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1.0, 1.0, (3_000, 8))
+    y = np.clip(X @ rng.standard_normal(8) + 0.3 * rng.standard_normal(3_000), -6.0, 6.0)
+
+    def lost(predicted):
+        above = y - predicted
+        return np.mean(np.maximum(0.9 * above, -0.1 * above))
+
+    settings = {"quantile": 0.9, "data_norm": 3.0, "target_bounds": (-6.0, 6.0)}
+    found = [
+        lost(QuantileRegressor(0.1, 1e-6, random_state=seed, **settings).fit(X, y).predict(X))
+        for seed in range(6)
+    ]
+    assert np.mean(found) < 0.6 * lost(np.quantile(y, 0.9))
 
 
 def test_rows_of_a_person_count_alike():
@@ -172,7 +216,8 @@ def test_a_few_persons_of_very_many_rows_do_not_decide_the_intercept(kind, param
     shape = dpfast.ProblemShape(4000, 4, 1.0, Loss(kind, parameter), unit="group")
     law, alike = (SizeLaw(np.array([1.0, most]), np.array([0.98, 0.02])) for most in (500.0, 1.0))
     w = np.zeros(5)
-    found, single = (level.settled(w, shape, Noise, 0.5, 0.5, each)[-1] for each in (law, alike))
+    place = Place(0.0, 0.5, 0.0)
+    found, single = (level.settled(w, shape, Noise, place, 0.5, each)[-1] for each in (law, alike))
     assert found == single != 0.0
 
 
