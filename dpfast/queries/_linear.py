@@ -2,7 +2,7 @@
 
 Dense rows are worked on in pieces that stay in cache until they are used.  Of sparse rows the
 stored entries alone are touched: k of them cost k for sums of entries, and k² for a Gram matrix and
-for a length.
+for a length, but k for one where columns are only scaled and shifted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
-from scipy.sparse import csr_array
 
 from dpfast import _kernels
 from dpfast._typing import Matrix, Vector
@@ -40,6 +39,8 @@ _FLOAT32_UNIT, _FLOAT32_COLUMNS = 2.0**-24, 100
 _FLOAT32_SHARE, _FORM_SHARE = 2.0**-7, 2.0**-16
 # Shifts of sparse rows, in units of the radius, up to which what cancels is of no account.
 _SHORT_SHIFT = 8.0
+# What sparse rows are taken to be long at least, if no length is known to be more.
+_SHORT_ROW = 2.0**-10
 # Entries of a product of a transform with itself that entries of 1e150 have finite products with.
 _LARGEST_FORM = 1e140
 
@@ -430,10 +431,14 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     of_float32 = (dim + 16) * _FLOAT32_UNIT * reach
     wide = not problem.sparse and problem.shape.unit == "row" and dim >= _FLOAT32_COLUMNS
     measure: Callable[[Any, int, int], Vector]
-    finite = dim * float(np.max(np.abs(transform))) ** 2 <= _LARGEST_FORM
+    finite = dim * max(-float(transform.min()), float(transform.max())) ** 2 <= _LARGEST_FORM
+    columns = scaled(problem.shape, transform) if problem.sparse or wide else None
     if problem.sparse and finite and of_forms <= _FORM_SHARE * dim:
-        measure = partial(_by_forms, matrix=_squared(transform), error=of_forms)
-    elif wide and (columns := scaled(problem.shape, transform)) is not None:
+        if columns is None:
+            measure = partial(_by_forms, matrix=transform @ transform.T, error=of_forms)
+        else:
+            measure = partial(_by_entries, columns=columns, intercept=problem.shape.intercept)
+    elif wide and columns is not None:
         measure = partial(_by_columns, columns=columns, reach=reach)
     elif wide and 1e-20 < of_float32 <= _FLOAT32_SHARE * math.sqrt(dim):
         measure = _in_float32(transform, of_float32)
@@ -449,10 +454,16 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     return bounds
 
 
-def _squared(transform: Matrix) -> Matrix:
-    """``W Wᵀ``; of a W that scales and shifts columns few entries are not zero."""
-    few = np.count_nonzero(transform) <= 4 * len(transform)
-    return np.asarray((csr_array(transform) if few else transform) @ transform.T)
+def _by_entries(kernel: Any, first: int, last: int, *, columns: Affine, intercept: float) -> Vector:
+    """Of sparse rows whose columns are scaled and shifted: by what shortens them to a radius.
+
+    That is rounded down, with what rounding did to terms that cancel.
+    """
+    d = kernel.n_features
+    mapped = Affine(columns.factor[:d], columns.shift[:d], _SHORT_ROW)
+    constant = intercept * columns.factor[d:].sum()
+    found = np.hypot(_SHORT_ROW / _factors(kernel, first, last, mapped), constant)
+    return np.asarray(found * (1.0 + 8.0 * UNIT))
 
 
 def _by_forms(kernel: Any, first: int, last: int, *, matrix: Matrix, error: float) -> Vector:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from dpfast import _kernels
 from dpfast._typing import Matrix, Vector
@@ -333,7 +334,8 @@ class CoordinateGradient(InCoordinates):
         """The rows with their lengths in the coordinates, and the transform."""
         (transform,) = fixed
         lengths = _lengths_in(self.shape, transform, self.least)
-        return rows.clipped_by_lengths(lengths, self.longest, self.consistent), transform
+        rows = rows.clipped_by_lengths(lengths, self.longest, self.consistent)
+        return rows, operator(self.shape, transform)
 
     def check_point(self, *point: Any) -> None:
         """Refuse units with which products would leave the range of float64."""
@@ -519,21 +521,37 @@ def column_transform(shape: ProblemShape, center: Vector, scale: Vector) -> Matr
     return transform
 
 
+def operator(shape: ProblemShape, transform: Matrix) -> Any:
+    """The transform for products with it: sparse if it scales and shifts columns."""
+    columns = scaled(shape, transform)
+    if columns is None:
+        return transform
+    d, rest = shape.n_features, transform[shape.n_features :]
+    dim = transform.shape[1]
+    indices = np.append(np.arange(d), np.tile(np.arange(dim), len(rest)))
+    ends = np.append(np.arange(d + 1), d + dim * np.arange(1, len(rest) + 1))
+    return csr_array((np.append(columns.factor[:d], rest), indices, ends), shape=transform.shape)
+
+
 def triangle_of(matrix: Matrix) -> Vector:
     """The upper triangle of a symmetric matrix, row by row, its diagonal times ``√½``."""
-    upper = np.triu_indices(len(matrix))
-    return matrix[upper] * _factors(upper)
+    triangle = matrix[np.triu_indices(len(matrix))]
+    triangle[_diagonal(len(matrix))] *= math.sqrt(0.5)
+    return triangle
 
 
 def symmetric(triangle: Vector, d: int) -> Matrix:
     """The symmetric matrix of d columns that :func:`triangle_of` took this from."""
-    upper, matrix = np.triu_indices(d), np.zeros((d, d))
-    matrix[upper] = triangle / _factors(upper)
-    return matrix + np.triu(matrix, 1).T
+    upper, matrix = np.triu_indices(d), np.empty((d, d))
+    matrix[upper] = matrix.T[upper] = triangle
+    matrix[np.arange(d), np.arange(d)] /= math.sqrt(0.5)
+    return matrix
 
 
-def _factors(upper: tuple[NDArray[np.intp], ...]) -> Vector:
-    return np.where(upper[0] == upper[1], math.sqrt(0.5), 1.0)
+def _diagonal(d: int) -> NDArray[np.intp]:
+    """Where it is in the triangle of a matrix of d columns."""
+    row = np.arange(d)
+    return row * (2 * d + 1 - row) // 2
 
 
 def bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
@@ -600,7 +618,8 @@ def _units(shape: ProblemShape) -> Vector:
 
 def reach_of(shape: ProblemShape, transform: Matrix) -> float:
     """``√2 ‖S W‖_F``, a bound of ``‖|W|ᵀ|x̃|‖``."""
-    return _SQRT_2 * float(np.linalg.norm(_units(shape)[:, None] * transform))
+    squares = np.square(_units(shape)) @ np.einsum("ij,ij->i", transform, transform)
+    return _SQRT_2 * math.sqrt(float(squares))
 
 
 def _lengths_in(

@@ -98,7 +98,7 @@ def counted_classes(
 
 def _constant_alone(coordinates: Coordinates, length: float) -> Matrix:
     """The transform to coordinates of which the constant has this length, and the others none."""
-    transform = np.zeros_like(coordinates.transform)
+    transform = np.zeros(coordinates.transform.shape)
     transform[:, -1] = length * coordinates.transform[:, -1]
     return transform
 

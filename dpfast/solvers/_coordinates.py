@@ -99,6 +99,9 @@ _LEAST_COORDINATE = 0.01
 # What is taken off an eigenvalue's distance from 1, and below what it is not told from 0, over the
 # noise's norm.
 _BELIEF = 0.5
+# The same of the mean of many eigenvalues, which is known better; and how many those are, so that
+# the noise's largest is, too, and vectors are worth saving.
+_BELIEF_IN_MEAN, _MANY = 0.1, 100
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,8 @@ class Coordinates:
         variance = np.where(columns.categories, rows, columns.scale**2)
         if columns.constant is not None:
             variance[columns.constant] = 0.0
-        found = variance @ np.square(self.transform[:d, : self.free])
+        loads = self.transform[:d, : self.free]
+        found = np.einsum("i,ij,ij->j", variance, loads, loads)
         return np.asarray(np.clip(found, _LEAST_COORDINATE, 1.0), dtype=np.float64)
 
     def probabilities(self) -> Vector:
@@ -291,14 +295,12 @@ def learn(learning: Learning, shape: ProblemShape, curator: Curator) -> Coordina
     again = learning.correlation_rounds > 1 and 2 * int(found.columns.ranged.sum()) > found.free
     rounds = learning.correlation_rounds - again
     told = _second_moments(mechanism, rounds, shape, curator, found.transform[:, : found.free])
-    change, columns = _correlation(*told, found)
-    # Of the columns' transform few entries are not zero.
-    transform = bounded(shape, csr_array(found.transform) @ change, learning.limit)
+    transform, columns = _correlation(*told, found)
+    transform = bounded(shape, transform, learning.limit)
     found = replace(found, transform=transform, columns=columns)
     if again:
         ask = partial(_second_moments, mechanism, 1, shape, curator)
-        change = _correlation_left(ask, found)
-        transform = bounded(shape, found.transform @ change, learning.limit)
+        transform = bounded(shape, _correlation_left(ask, found), learning.limit)
         found = replace(found, transform=transform)
     return found
 
@@ -623,7 +625,7 @@ def _second_moments(
 
 
 def _correlation(moments: Matrix, noise: float, found: Coordinates) -> tuple[Matrix, Columns]:
-    """Rotation and scaling that takes out the correlations that stand out of the noise.
+    """The transform without the correlations that stand out of the noise.
 
     And what is known of the columns, now that there are their second moments.
     """
@@ -633,9 +635,12 @@ def _correlation(moments: Matrix, noise: float, found: Coordinates) -> tuple[Mat
     numbers = ~found.columns.categories[columns]
     unit = _unit_of_numbers(np.diag(moments), _norm(noise, free), numbers)
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
-    change = np.eye(len(found.transform))
-    change[:free, :free] = _whitening(moments, noise) / unit[:, None]
-    return change, counted_again
+    transform = found.transform.copy()
+    transform[:, :free] /= unit
+    white, apart = _whitening(moments, noise), transform[:, :free]
+    # Of the columns' transform few entries are not zero.
+    transform[:, :free] = white * apart if isinstance(white, float) else csr_array(apart) @ white
+    return transform, counted_again
 
 
 def _correlation_left(ask: Callable[[Matrix], tuple[Matrix, float]], found: Coordinates) -> Matrix:
@@ -650,10 +655,11 @@ def _correlation_left(ask: Callable[[Matrix], tuple[Matrix, float]], found: Coor
     held = found.transform[: len(others), :free][others]
     # SciPy before 1.14 has no null space of an empty matrix.
     basis = null_space(held) if len(held) else np.eye(free)
-    within = _whitening(*ask(found.transform[:, :free] @ basis))
+    white = _whitening(*ask(found.transform[:, :free] @ basis))
+    within = np.diag(np.full(basis.shape[1], white)) if isinstance(white, float) else white
     change = np.eye(len(found.transform))
     change[:free, :free] += basis @ (within - np.eye(len(within))) @ basis.T
-    return change
+    return found.transform @ change
 
 
 def _norm(deviation: float, size: int) -> float:
@@ -661,9 +667,19 @@ def _norm(deviation: float, size: int) -> float:
     return 2.0 * math.sqrt(size) * deviation
 
 
-def _whitening(moments: Matrix, deviation: float) -> Matrix:
-    """What makes coordinates of these second moments white, where it stands out of the noise."""
-    noise = _norm(deviation, len(moments))
+def _whitening(moments: Matrix, deviation: float) -> Matrix | float:
+    """What makes coordinates of these second moments white, where it stands out of the noise.
+
+    One number for all of them if these are many, and noise explains how far eigenvalues are from
+    their mean: vectors are noise then.
+    """
+    d = len(moments)
+    noise = _norm(deviation, d)
+    if d >= _MANY:
+        mean = float(np.trace(moments)) / d
+        if _is_within(moments - mean * np.eye(d), noise):
+            left = max(0.0, abs(mean - 1.0) - _BELIEF_IN_MEAN * noise)
+            return 1.0 / math.sqrt(1.0 + math.copysign(left, mean - 1.0))
     # All vectors: those that stand out alone take as long, and the others need a basis, too.
     eigenvalues, vectors = np.linalg.eigh(moments)
     # White is the guess; only what is further from it than the noise reaches is believed.
@@ -672,6 +688,26 @@ def _whitening(moments: Matrix, deviation: float) -> Matrix:
     shrunk = 1.0 + np.sign(away) * np.minimum(less, np.abs(_without_noise(away, deviation)))
     shrunk = np.maximum(shrunk, min(1.0, _BELIEF * noise))
     return vectors / np.sqrt(shrunk)
+
+
+def _is_within(apart: Matrix, norm: float) -> bool:
+    """Whether no eigenvalue is beyond the norm of noise, but for what that fluctuates by [1]_.
+
+    Cholesky's factors tell, in a small part of the time of a decomposition.
+
+    References
+    ----------
+    .. [1] Tracy and Widom (1996), On orthogonal and symplectic matrix ensembles, Communications in
+       Mathematical Physics 177.
+    """
+    d = len(apart)
+    edge = norm * (1.0 + d ** (-2.0 / 3.0)) * np.eye(d)
+    try:
+        np.linalg.cholesky(edge - apart)
+        np.linalg.cholesky(edge + apart)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _without_noise(eigenvalues: Vector, deviation: float) -> Vector:

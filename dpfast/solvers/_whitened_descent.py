@@ -25,6 +25,7 @@ from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
+from dpfast.queries.coordinates import operator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link
 from dpfast.solvers._class_shares import intercepts_of, longest_slope, tells_class_shares
@@ -200,7 +201,7 @@ class _Gradients:
         units: _Units,
     ) -> None:
         self._settings, self._units, self._rows = settings, units, shape.n_samples
-        self._curator, self._transform = curator, transform
+        self._curator, self._transform = curator, operator(shape, transform)
         mechanism, pace = settings.gradient, None
         assert mechanism.query is not None
         self._fixed = curator.fix(mechanism.query, transform, *units.rows)

@@ -168,7 +168,8 @@ def test_lengths_are_upper_bounds_and_no_more(columns, spread, monkeypatch):
     assert len(seen) >= 4  # the ways are different ones
 
 
-def test_lengths_hold_where_large_numbers_cancel(monkeypatch):
+@pytest.mark.parametrize("scales", [True, False])
+def test_lengths_hold_where_large_numbers_cancel(scales, monkeypatch):
     """Rows at the center of a transform that stretches: what is computed is mostly rounding."""
     rng = np.random.default_rng(4)
     center = rng.uniform(0.2, 0.4, 9).astype(np.float32).astype(np.float64)
@@ -178,18 +179,22 @@ def test_lengths_hold_where_large_numbers_cancel(monkeypatch):
         for storage, _ in measures(monkeypatch):
             problem, rows = problem_of(X, y, storage, data_norm=3.0)
             W = column_transform(problem.shape, center, np.full(9, scale))
-            W[:, :9] = W[:, :9] @ np.linalg.qr(rng.standard_normal((9, 9)))[0]
+            if not scales:
+                W[:, :9] = W[:, :9] @ np.linalg.qr(rng.standard_normal((9, 9)))[0]
             exact = np.linalg.norm(rows.astype(np.longdouble) @ W.astype(np.longdouble), axis=1)
             found = lengths(problem, transform=W, reach=reach_of(problem.shape, W), least=0.0)
             assert np.all(found >= exact * (1 - 1e-15))
         monkeypatch.undo()
 
 
-def test_wide_columns_that_are_only_scaled_and_shifted_are_measured_in_float64(monkeypatch):
+@pytest.mark.parametrize("storage", STORAGES)
+def test_columns_that_are_only_scaled_and_shifted_are_measured_one_by_one(storage, monkeypatch):
+    """In float64, and not by pairs of columns."""
     monkeypatch.setattr(_linear, "_in_float32", None)
+    monkeypatch.setattr(_linear, "_by_forms", None)
     rng = np.random.default_rng(6)
-    X = rng.standard_normal((300, 120)) / 11.0
-    problem, rows = problem_of(X, np.ones(300), "dense")
+    X = (rng.standard_normal((300, 120)) / 11.0).astype(np.float32).astype(np.float64)
+    problem, rows = problem_of(X, np.ones(300), storage)
     W = column_transform(problem.shape, rng.uniform(-0.1, 0.1, 120), rng.uniform(0.1, 9.0, 120))
     for transform in (W, np.diag(np.diagonal(W))):
         exact = np.linalg.norm(rows.astype(np.longdouble) @ transform, axis=1)

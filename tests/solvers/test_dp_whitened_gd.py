@@ -149,11 +149,20 @@ def symmetric_noise(d, deviation):
 
 
 @pytest.mark.parametrize(("deviation", "most"), [(0.02, 0.02), (0.2, 0.06)])
-def test_moments_that_are_white_but_for_noise_are_left_alone(deviation, most):
+def test_moments_that_are_white_but_for_noise_are_left_alone(deviation, most, monkeypatch):
     """The noise's eigenvalues reach to 28 deviations: 0.6, and 5.7."""
+    monkeypatch.setattr(_coordinates, "_MANY", 201)
     found = _coordinates._whitening(np.eye(200) + symmetric_noise(200, deviation), deviation)
     stretched = np.linalg.norm(found, axis=0)
     assert np.sqrt(np.mean(np.square(stretched - 1.0))) < most
+
+
+@pytest.mark.parametrize(("deviation", "expected"), [(0.001, 0.7), (0.02, 0.76), (0.2, 1.0)])
+def test_many_moments_that_noise_explains_are_all_rescaled_alike(deviation, expected):
+    moments = 0.7 * np.eye(200) + symmetric_noise(200, deviation)
+    found = _coordinates._whitening(moments, deviation)
+    assert isinstance(found, float)
+    assert found**-2 == pytest.approx(expected, abs=0.01)
 
 
 def test_a_common_factor_stands_out_of_the_noise():
