@@ -4,8 +4,8 @@ Public rows tell the coordinates to descend in, how the loss bends, and weights,
 wrong to an unknown extent.  A run
 
 1. weighs beliefs about the private weights against each other: that they are the public rows', or
-   none but their constant, or another constant; and deviate from that by nothing or by up to as
-   much as the public weights are long;
+   none but their constant, or another constant, or the opposite; and deviate from that by nothing
+   or by up to as much as the public weights are long;
 2. releases few gradients, each at the weights that are then expected.  With the public rows' bends
    each tells where the minimum is, in normal noise; so the beliefs' probabilities and what they
    expect follow by Bayes' law.
@@ -52,17 +52,24 @@ _STEPS, _LINES = ((12.0, 12), (5.0, 8), (0.0, 3)), 3
 _FOR_LINE, _MOST_LINE = 1.25, 0.9
 # Of the logistic loss, the share of that for the first, which is at weights of 0, of rows of which
 # nothing but the side is left: then the labels alone count.  And its clip norm, as for the line's.
-_FOR_TEST, _TEST_CLIP = 0.5, 0.1
+_FOR_TEST, _TEST_CLIP = 0.7, 0.1
 # Slopes are taken to be up to so many times their root mean square among the public rows, and at
 # least this share of the largest there are.
 _LARGE_SLOPE, _LEAST_SLOPE = 2.5, 0.02
 # Clip norm of the line's rows in these units: of the logistic loss, whose cut is without bias, so
 # small that little but directions is left; and of others, which have a line up to here only.
 _LINE_CLIP, _BIASED_LINE_CLIP, _BIASED_FEW = 0.3, 1.3, 5.0
-# Beliefs: shares of the public rows' weights, variances of the constant beyond what these rows
-# tell, and probabilities; and variances of all weights, in units of the mean square of these, or of
-# weights of length 1 if they are shorter, with theirs.
-_SHARES = ((1.0, 0.0, 0.84), (1.0, 1.0, 0.06), (0.0, 0.0, 0.07), (0.0, 1.0, 0.03))
+# Beliefs: shares of the public rows' weights (-1 for labels the other way round), variances of the
+# constant beyond what these rows tell, and probabilities; and variances of all weights, in units of
+# the mean square of these, or of weights of length 1 if they are shorter, with theirs.  Variances
+# and lengths of numbers are in units of the public targets'.
+_SHARES = (
+    (1.0, 0.0, 0.81),
+    (1.0, 1.0, 0.06),
+    (-1.0, 0.0, 0.03),
+    (0.0, 0.0, 0.07),
+    (0.0, 1.0, 0.03),
+)
 _VARIANCES = ((0.0, 0.7), (0.05, 0.15), (0.25, 0.1), (1.0, 0.05))
 # What the private rows bend beyond the public ones: along every direction, by a part that their
 # number does not mend and one that it does.
@@ -70,6 +77,8 @@ _BENT, _UNKNOWN_BENDS = 0.4, 5.0
 # Variance, over the number of public rows, of the share by which they mistake how the loss bends
 # along few directions, rows being cut without bias.
 _MISTAKEN = 2.0
+# By so many deviations of its noise two gradients must show that the loss bends more than expected.
+_DOUBT = 4.0
 # Times that what is expected is found anew, with the bends on the way there.
 _GUESSES = 2
 # Deviations by which the variances of columns are taken to be larger than those of public rows.
@@ -293,6 +302,11 @@ class _Model:
     told: list[_Told] = field(default_factory=list)  # along all directions
 
     @cached_property
+    def steeper(self) -> Matrix:
+        """By how much private rows bend more than public ones, as far as gradients show."""
+        return np.zeros((self.shape.dim, self.shape.dim))
+
+    @cached_property
     def rows(self) -> Matrix:
         """The public rows in the coordinates."""
         return np.asarray(self.prior.X @ self.prior.transform)
@@ -326,13 +340,14 @@ class _Model:
         inverse = unit * np.linalg.inv(hessian)
         constant, alone = np.zeros(shape.dim), self.rows[:, free:]
         constant[free:] = _most_likely(shape, alone, self.prior.y, self.prior.precision[free:])
-        size = (float(v[:free] @ v[:free]) + 1.0) / max(1, free)
+        usual = float(np.var(self.prior.y)) if shape.loss.kind == "regression" else 1.0
+        size = (float(v[:free] @ v[:free]) + usual) / max(1, free)
         found = []
         for (share, loose, one), (variance, other) in product(_SHARES, _VARIANCES):
             center = share * v + (1.0 - share) * constant
-            covariance = (variance * size + 1e-9) * np.eye(shape.dim)
+            covariance = (variance * size + 1e-9 * usual) * np.eye(shape.dim)
             covariance[:free, :free] += share**2 * inverse[:free, :free]
-            covariance[free:, free:] += inverse[free:, free:] + loose
+            covariance[free:, free:] += inverse[free:, free:] + loose * usual
             root: Matrix = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
             found.append((share, center, root, math.log(one * other)))
         return tuple(found)
@@ -345,11 +360,27 @@ class _Model:
     def hear(self, each: _Told) -> None:
         """Keep what was told; along few directions, by how the loss bends on each belief's way."""
         if not each.few:
+            self._learn_bend(each)
             self.told.append(each)
             return
         for k, (before, belief) in enumerate(zip(self.lines, self.beliefs, strict=True)):
             more = self._precision([each], belief[1])
             self.lines[k] = before[0] + more[0], before[1] + more[1], before[2] + more[2]
+
+    def _learn_bend(self, each: _Told) -> None:
+        """Take in how two gradients differ, where that is more than public rows bend.
+
+        Of numbers alone: rows of the logistic loss that are cut hide it.
+        """
+        if self.shape.loss.multiclass or not self.told:
+            return
+        step, change = each.point - self.told[-1].point, each.gradient - self.told[-1].gradient
+        length = max(float(np.linalg.norm(step)), 1e-12)
+        way = step / length
+        seen = float(way @ change) / length - _DOUBT * math.sqrt(2.0) * each.deviation / length
+        more = seen - float(way @ self.bends(self.told[-1], each.point) @ way)
+        if more > 0.0:
+            self.steeper[:] += more * np.outer(way, way)
 
     def expected(self, guess: Vector) -> tuple[Vector, float]:
         """Where the minimum is expected, and how probably the public rows' weights are right.
@@ -392,7 +423,7 @@ class _Model:
         weights = np.exp(np.array(evidence) - max(evidence))
         weights /= weights.sum()
         shares = np.array([share for share, *_ in self.beliefs])
-        return np.asarray(weights @ np.array(centers)), float(weights @ shares)
+        return np.asarray(weights @ np.array(centers)), float(weights @ (shares > 0.0))
 
     def bends(self, told: _Told, goal: Vector) -> Matrix:
         """How gradients at `told`'s point grow with the way from `goal`, rows being clipped."""
@@ -408,4 +439,4 @@ class _Model:
         more = 0.0 if told.few else _BENT + _UNKNOWN_BENDS * self.shape.dim / len(y)
         even = more * float(np.mean(bends) * np.mean(rows**2))
         found: Matrix = (rows.T * bends) @ self.rows / len(y) + even * told.directions.T
-        return found / (1.0 + more)
+        return found / (1.0 + more) + told.directions.T @ self.steeper
