@@ -137,6 +137,7 @@ class Columns:
     frequency_deviation: Vector
     least: Vector  # mean squares of numbers about their centers that are no noise; 0: none is known
     ranged: NDArray[np.bool_]  # nearly all entries are within a few scales of the center
+    steady: NDArray[np.bool_]  # mostly of one value, as counts tell
     constant: int | None  # the column that takes the intercept's place
     # Noisy means of the rows' weights by class, over the largest weight; empty for regression.
     shares: Vector
@@ -343,6 +344,7 @@ class _Known:
         # What the rows' mean square about a place is at least, and that place.
         self.least_square, self.begun = 0.0, self.center
         self.ranged, self.deviations = np.zeros(d, dtype=bool), np.ones(d)
+        self.steady = np.zeros(d, dtype=bool)
         # The column that is constant, as far as is known; as ranges tell, or as likely one of ones.
         self.constant: int | None = None
         self.told: int | None = None
@@ -351,6 +353,7 @@ class _Known:
         if learning.ranges is not None:
             told = _column_ranges.learn_ranges(learning.ranges, self.unit * self.height, curator)
             self.ranged, self.deviations = told.believed, told.deviation / self.unit
+            self.steady = told.steady
             self.center = np.where(self.ranged, told.center / self.unit, 0.0)
             if shape.intercept == 0.0 and told.constant is not None:
                 self.constant = self.told = told.constant
@@ -492,6 +495,7 @@ class _Known:
             frequency_deviation=self.doubt,
             least=np.zeros(self.shape.n_features),
             ranged=self.ranged & (self.scale < _FAR_WIDER * self.deviations),
+            steady=self.steady,
             constant=self.constant,
             shares=self.shares,
             share_deviation=float(self.classes.deviation()[0]) if known else math.inf,

@@ -383,13 +383,13 @@ def _kept_where_flat(
     coordinates: Coordinates,
     change: float,
 ) -> Vector:
-    """What to keep of the weights of numbers that hardly vary, as far as is known; 1 of others.
+    """What to keep of the weights of numbers that are mostly of one value; 1 of others.
 
     The ground may be flat along these, so that noise piles up.  What stands out of it stays: in the
     weight, or in the first slope along the column, which is nothing but noise if it is constant.
     """
     columns, free = coordinates.columns, coordinates.free
-    hidden = ~(columns.ranged | columns.categories)
+    hidden = columns.steady & ~columns.categories
     if columns.constant is not None:
         hidden[columns.constant] = False
     kept, at = np.ones(len(hidden)), np.flatnonzero(hidden)

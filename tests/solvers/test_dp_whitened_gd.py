@@ -265,8 +265,8 @@ def test_weights_of_columns_that_may_be_constant_stay_if_they_are_seen(seen):
         center=np.zeros(2), scale=np.array([0.5, 0.001]), deviation=np.full(2, 1e-9),
         counted=np.zeros(2, bool), binary=np.zeros(2, bool), height=1.0,
         frequency=np.zeros(2), frequency_deviation=np.zeros(2), least=np.array([0.25, 0.0]),
-        ranged=np.array([True, False]), constant=None, shares=np.full(2, 0.5),
-        share_deviation=0.01,
+        ranged=np.array([True, False]), steady=np.array([False, True]), constant=None,
+        shares=np.full(2, 0.5), share_deviation=0.01,
     )  # fmt: skip
     found = _coordinates._coordinates(shape, columns)
     noise = float(_whitened_descent.weight_noise(settings, shape, 1.0, np.zeros(1))[0])
@@ -405,7 +405,7 @@ def test_effects_that_are_cut_go_to_the_constant():
         counted=np.array([False, True]), binary=np.zeros(2, bool), height=1.0,
         frequency=np.array([0.0, 0.025]),
         frequency_deviation=np.array([1.0, 0.001]), least=np.zeros(2),
-        ranged=np.zeros(2, bool), constant=None, shares=np.zeros(0),
+        ranged=np.zeros(2, bool), steady=np.zeros(2, bool), constant=None, shares=np.zeros(0),
         share_deviation=math.inf,
     )  # fmt: skip
     found = _coordinates._coordinates(shape, columns)
