@@ -52,6 +52,7 @@ class Ranges(NamedTuple):
     center: Vector
     deviation: Vector
     believed: NDArray[np.bool_]
+    steady: NDArray[np.bool_]  # mostly of one value
     constant: int | None  # a column of one value that is not 0
 
 
@@ -122,9 +123,11 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
     d = shape.n_features
     away = np.where(two.max(axis=1) > _ALL * rows, np.abs(center) / scale, 0.0)
     constant = int(columns[np.argmax(away)]) if away.max() > _AWAY else None
-    found = Ranges(np.zeros(d), np.full(d, height), np.zeros(d, dtype=bool), constant)
+    believed, steady = np.zeros(d, dtype=bool), np.zeros(d, dtype=bool)
+    found = Ranges(np.zeros(d), np.full(d, height), believed, steady, constant)
     found.center[columns], found.deviation[columns] = center, scale
-    found.believed[columns] = two.max(axis=1) < _MOSTLY * rows
+    steady[columns] = two.max(axis=1) >= _MOSTLY * rows
+    believed[columns] = ~steady[columns]
     found.believed[_blamed(ranges.long_rows, found, curator)] = False
     return found
 

@@ -88,6 +88,8 @@ _DOUBT, _SEEN, _CERTAIN = 1.0, 3.0, 4.5
 CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
 # Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
 _TOLD_BY_SQUARES = 0.3
+# Deviations of the noise by which a number is taken to vary less than was seen.
+_SURELY = 3.0
 # A column is constant if its mean is so many times its deviation, which is that but for spikes, and
 # so many times that of the noise; and of ones up to so many of these.
 _STEADY, _KNOWN, _ONES = 1.4, 6.0, 3.0
@@ -136,7 +138,9 @@ class Columns:
     # these; of the two kinds above alone.
     frequency: Vector
     frequency_deviation: Vector
+    least: Vector  # mean squares of numbers about their centers that are no noise; 0: none is known
     ranged: NDArray[np.bool_]  # nearly all entries are within a few scales of the center
+    steady: NDArray[np.bool_]  # mostly of one value, as counts tell
     constant: int | None  # the column that takes the intercept's place
     # Noisy means of the rows' weights by class, over the largest weight; empty for regression.
     shares: Vector
@@ -225,9 +229,8 @@ class Coordinates:
         """``w = W v``, with the effects of categories shrunk as the noise in them asks for.
 
         `W` stretches the noise in an effect, and noise piles up where few rows have the category,
-        since slopes hardly depend on its weight there.  What shrinking takes from a margin at the
-        column's center is added to the constant, so that typical rows keep their margins.  `noise`
-        is the deviation in a coordinate, by the share of the usual curvature along it.
+        since slopes hardly depend on its weight there.  `noise` is the deviation in a coordinate,
+        by the share of the usual curvature along it.
         """
         w: Matrix = self.transform @ v
         columns, d = self.columns, len(self.columns.center)
@@ -247,11 +250,23 @@ class Coordinates:
         if certain.any():
             most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
             found[~certain] = np.clip(found[~certain], -most, most)
-        taken = columns.center @ (w[:d] - found)
-        w[:d] = found
+        return self.shortened(w, found)
+
+    def with_kept(self, v: Matrix, kept: Vector) -> Matrix:
+        """The same with so much of the columns' weights; typical rows keep their margins."""
+        if np.all(kept == 1.0):
+            return v
+        w: Matrix = self.transform @ v
+        shortened = self.shortened(w, (kept * w[: len(kept)].T).T)
+        return np.asarray(np.linalg.solve(self.transform, shortened), dtype=np.float64)
+
+    def shortened(self, w: Matrix, found: Matrix) -> Matrix:
+        """Weights whose columns' become these; rows at the columns' centers keep their margins."""
+        d, constants = len(found), w[len(found) :]
+        whole: Matrix = np.concatenate([found, constants])
         if self.anchor is not None:
-            w[self.anchor] += taken / self.constant
-        return w
+            whole[self.anchor] += self.columns.center @ (w[:d] - found) / self.constant
+        return whole
 
 
 def expected_shares(found: Vector, noise: float | Vector) -> Vector:
@@ -346,6 +361,7 @@ class _Known:
         # What the rows' mean square about a place is at least, and that place.
         self.least_square, self.begun = 0.0, self.center
         self.ranged, self.deviations = np.zeros(d, dtype=bool), np.ones(d)
+        self.steady = np.zeros(d, dtype=bool)
         # The column that is constant, as far as is known; as ranges tell, or as likely one of ones.
         self.constant: int | None = None
         self.told: int | None = None
@@ -354,6 +370,7 @@ class _Known:
         if learning.ranges is not None:
             told = _column_ranges.learn_ranges(learning.ranges, self.unit * self.height, curator)
             self.ranged, self.deviations = told.believed, told.deviation / self.unit
+            self.steady = told.steady
             self.center = np.where(self.ranged, told.center / self.unit, 0.0)
             if shape.intercept == 0.0 and told.constant is not None:
                 self.constant = self.told = told.constant
@@ -493,7 +510,9 @@ class _Known:
             height=self.unit * self.height,
             frequency=self.frequency,
             frequency_deviation=self.doubt,
+            least=np.zeros(self.shape.n_features),
             ranged=self.ranged & (self.scale < _FAR_WIDER * self.deviations),
+            steady=self.steady,
             constant=self.constant,
             shares=self.shares,
             share_deviation=float(self.classes.deviation()[0]) if known else math.inf,
@@ -744,6 +763,8 @@ def _counted_again(
 ) -> Columns:
     """The frequencies of categories, with what the columns' second moments tell of them.
 
+    And what numbers vary at least, beside what their centers may be wrong by.
+
     An h among zeros, from which c is taken, has ``p h (h - 2c) + c²`` as its mean square.  It is
     known the better the smaller the scale is; where rows are clipped it is too small, never too
     large.
@@ -759,4 +780,6 @@ def _counted_again(
     doubt = np.where(told, noise / stretch / slope, math.inf)
     frequency[columns] = counts.add((squares / stretch - np.square(center)) / slope, doubt)
     deviation[columns] = counts.deviation()
-    return replace(known, frequency=frequency, frequency_deviation=deviation)
+    least, off = np.zeros_like(frequency), _SURELY * known.deviation[columns]
+    least[columns] = np.maximum((squares - _SURELY * noise) / stretch - np.square(off), 0.0)
+    return replace(known, frequency=frequency, frequency_deviation=deviation, least=least)

@@ -62,6 +62,10 @@ _SHORT = 1.0
 # Deviations of its noise by which the end of a descent is doubted, less so from so many rows behind
 # one weight, times µ, on; and by which the first gradient is to stand out to tell of weights.
 _DOUBTED, _LONG, _SURELY = 0.6, 16.0, 2.0
+# And by which the first slope along a column that hardly varies, or its weight, is more than noise.
+_SLOPE_SEEN, _WEIGHT_SEEN = 2.0, 3.0
+# By how much margins of typical rows may move where weights of such columns are not kept.
+_MOVED = 0.05
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -181,7 +185,9 @@ def descend(
         mean = _without_noise(mean, settings, shape, coordinates, change, first)
     one = settings.classes is None
     if settings.james_stein and plain and one and tells_shares(shape, coordinates):
-        averages = points / count, told / count
+        kept_columns = _kept_where_flat(mean, first, settings, shape, coordinates, change)
+        mean, asked = (coordinates.with_kept(v, kept_columns) for v in (mean, points / count))
+        averages = asked, told / count
         mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
     return mean, np.array(gradients.norms), change
 
@@ -370,6 +376,42 @@ def _without_noise(
         v[-1] = part * v[-1] + (1.0 - part) * start_of(narrow, coordinates)[-1]
     # What clipping hides of the curvature at 0 is seen at large effects, which this is for.
     return v if several else _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
+
+
+def _kept_where_flat(
+    v: Vector,
+    first: Vector,
+    settings: Settings,
+    shape: ProblemShape,
+    coordinates: Coordinates,
+    change: float,
+) -> Vector:
+    """What to keep of the weights of numbers that are mostly of one value; 1 of others.
+
+    The ground may be flat along these, so that noise piles up.  What stands out of it stays: in the
+    weight, or in the first slope along the column, which is nothing but noise if it is constant.
+    """
+    columns, free = coordinates.columns, coordinates.free
+    hidden = columns.steady & ~columns.categories
+    if columns.constant is not None:
+        hidden[columns.constant] = False
+    kept, at = np.ones(len(hidden)), np.flatnonzero(hidden)
+    if at.size == 0:
+        return kept
+    transform, slopes = coordinates.transform[at], np.linalg.inv(coordinates.transform)[:free, at]
+    stretch = np.square(transform[:, :free]).sum(axis=1)
+    curved = np.minimum(1.0, stretch * columns.least[at])
+    variance = stretch * np.square(weight_noise(settings, shape, change, curved))
+    begin = np.square(first @ slopes) / np.square(slopes).sum(axis=0)
+    w = transform @ v
+    end = np.square(w) / np.maximum(variance, 1e-300)
+    seen = np.maximum(begin / _SLOPE_SEEN**2, end / _WEIGHT_SEEN**2)
+    prior = (PRIOR_EFFECT / entry_bound(shape)) ** 2
+    lost = 1.0 - np.maximum(prior / (prior + variance), 1.0 - np.maximum(seen, 1.0) ** -2.0)
+    # A column that is constant is part of the constant, by what its center is wrong by.
+    moved = float(np.linalg.norm(lost * w * columns.deviation[at]))
+    kept[at] = 1.0 - lost * _MOVED / max(_MOVED, moved)
+    return kept
 
 
 def _constant_told(

@@ -252,6 +252,41 @@ def test_columns_that_do_not_vary_leave_the_intercept_alone():
     assert max(problem.objective(fit.w) for fit in fits) < best + 20.0
 
 
+def test_columns_that_do_not_vary_have_small_weights_beside_others():
+    """Noise piled up along them, to weights of 20 to 100 where those of the others are 3."""
+    rng = np.random.default_rng(0)
+    numbers = np.clip(rng.standard_normal((10_000, 5)) / 3.0, -1.0, 1.0)
+    constants = np.tile([0.3, -1.0, 0.0], (10_000, 1))
+    y = np.where(rng.logistic(size=10_000) < 3.0 * numbers[:, 0], 1.0, -1.0)
+    columns = tuple(ColumnBlock("number", j, j + 1) for j in range(8))
+    problem = Problem(
+        np.hstack([numbers, constants]), y, "logistic", data_norm=math.sqrt(8.0), columns=columns
+    )
+    found = [solve(problem, "auto", Budget(5.0, 1e-6), random_state=seed).w for seed in range(8)]
+    assert np.median(np.abs([w[5:8] for w in found])) < 6.0
+
+
+@pytest.mark.parametrize("seen", ["slope", "weight", "nothing"])
+def test_weights_of_columns_that_may_be_constant_stay_if_they_are_seen(seen):
+    shape = ProblemShape(1_000, 2, 1.0, intercept=1.0)
+    settings = plan(shape, "dp-whitened-gd", Budget(1.0, 1e-6)).settings
+    columns = _coordinates.Columns(
+        center=np.zeros(2), scale=np.array([0.5, 0.001]), deviation=np.full(2, 1e-9),
+        counted=np.zeros(2, bool), binary=np.zeros(2, bool), height=1.0,
+        frequency=np.zeros(2), frequency_deviation=np.zeros(2), least=np.array([0.25, 0.0]),
+        ranged=np.array([True, False]), steady=np.array([False, True]), constant=None,
+        shares=np.full(2, 0.5), share_deviation=0.01,
+    )  # fmt: skip
+    found = _coordinates._coordinates(shape, columns)
+    noise = float(_whitened_descent.weight_noise(settings, shape, 1.0, np.zeros(1))[0])
+    v = np.array([1.0, 6.0 * noise if seen == "weight" else noise, 0.2])
+    first = np.array([50.0, 4.0 if seen == "slope" else 1.0])
+    kept = _whitened_descent._kept_where_flat(v, first, settings, shape, found, 1.0)
+    # The part of the weight's square, or of the slope's, that noise has at most is 1/4: squared.
+    expected = 0.0 if seen == "nothing" else 1.0 - 0.25**2
+    np.testing.assert_allclose(kept, [1.0, expected], atol=1e-3)
+
+
 # ---- categories ---------------------------------------------------------------------------------
 
 
@@ -378,8 +413,8 @@ def test_effects_that_are_cut_go_to_the_constant():
         center=np.array([0.3, 0.1]), scale=np.array([0.5, 0.2]), deviation=np.full(2, 0.01),
         counted=np.array([False, True]), binary=np.zeros(2, bool), height=1.0,
         frequency=np.array([0.0, 0.025]),
-        frequency_deviation=np.array([1.0, 0.001]),
-        ranged=np.zeros(2, bool), constant=None, shares=np.zeros(0),
+        frequency_deviation=np.array([1.0, 0.001]), least=np.zeros(2),
+        ranged=np.zeros(2, bool), steady=np.zeros(2, bool), constant=None, shares=np.zeros(0),
         share_deviation=math.inf,
     )  # fmt: skip
     found = _coordinates._coordinates(shape, columns)
