@@ -55,8 +55,9 @@ _WIDEST, _FARTHEST, _NARROWEST, _PLACES, _WIDTHS, _UNLIKELY = 4.0, 40.0, 0.02, 1
 _ABOUT_START, _ABOUT_END, _NOT_NORMAL = 0.5, 0.15, 0.2
 # Steps to the quantile of the laws together.
 _HALVINGS = 40
-# Share of the budget, in units of mu², of a sum of residuals.
-_FOR_MEAN = 0.03
+# Share of the budget, in units of mu², of a sum of residuals: as much as gives it the noise that
+# the least has with so many rows, in units of a count's noise, but no more than the most.
+_FOR_MEAN, _WITH_ROWS, _MOST_FOR_MEAN = 0.03, 140.0, 0.1
 # Share of the residuals beyond half the range of the targets, as a guess.  If more are beyond the
 # fewer the farther out, as of laws of finite variance, noise and bias are least in the geometric
 # mean of that range and the one with as much noise.  No residual is longer than the last.
@@ -166,13 +167,15 @@ def planned(
         return Level(slopes, ROUNDS, n, share, None, other or 0.5)
     if not is_mean(shape.loss) or shape.intercept == 0.0:
         return None
-    residuals = release(_FOR_MEAN, ResidualSum(shape), _RESIDUALS)
-    if residuals.stddev > _BEYOND * n:
-        return None
-    tails = None
+    tails, share = None, _FOR_MEAN
     if for_tails > 0.0:
         tails = release(for_tails, TargetTails(shape, _OCTAVES), _TAILS)
-    return Level(residuals, 1, n, _FOR_MEAN + for_tails, tails)
+        share = min(_MOST_FOR_MEAN, max(share, share * (_WITH_ROWS / rows) ** 2))
+    residuals = release(share, ResidualSum(shape), _RESIDUALS)
+    # What lies beyond a cut that is as narrow as the noise asks for, only the tails can tell.
+    if tails is None and residuals.stddev > _BEYOND * n:
+        return None
+    return Level(residuals, 1, n, share + for_tails, tails)
 
 
 def quantile_share(shape: ProblemShape, rows: float, left: float) -> float:
