@@ -29,14 +29,14 @@ class Access(ABC, Generic[T]):
         What is asked, if it is one function of the rows.
     shape : object
         Without a query, the public shape of the rows that the price holds for; None if any.
-    own_loss : bool
-        Whether it brings the rows to the loss of that shape.
+    any_loss : bool
+        Without a query, whether the price holds whatever the rows' loss is.
     """
 
     where: str = ""
     query: Query | None = None
     shape: Any = None
-    own_loss: bool = False
+    any_loss: bool = False
 
     @abstractmethod
     def events(self, count: int = 1) -> tuple[Event, ...]:
