@@ -268,7 +268,10 @@ class Curator:
         if hasattr(stated, "check_rows") and hasattr(rows, "check_rows"):
             query = access.query
             fewer = query is not None and query.fewer_rows
-            any_loss = access.any_loss if query is None else query.any_loss
+            any_loss = access.own_loss
+            if query is not None and query.any_parameter:
+                # Bounds of arguments, beyond which slopes may be no numbers, are those of the name.
+                any_loss = stated.loss.name == rows.loss.name
             stated.check_rows(rows, fewer, any_loss)
 
     def _pay(self, *accesses: Access[Any]) -> None:

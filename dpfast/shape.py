@@ -240,15 +240,14 @@ class ProblemShape:
         fewer : bool
             Whether they may be fewer.
         any_loss : bool
-            Whether their loss may be another one of the same kind.
+            Whether their loss may be another one.
 
         Raises
         ------
         ValueError
         """
         alike = ["n_features", "intercept", "unit", "max_rows_per_group"]
-        if not (any_loss and rows.loss.kind == self.loss.kind):
-            alike.append("loss")
+        alike += [] if any_loss else ["loss"]
         if not (fewer and rows.n_samples < self.n_samples):
             alike += ["n_samples", "blocks"]
         most = ("n_samples", "data_norm", "max_weight")

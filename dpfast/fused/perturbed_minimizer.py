@@ -151,7 +151,7 @@ class PerturbedMinimizer(Access[Vector]):
         ridge = self.alpha * n / ROUND_UP
         self.linear = linear_event(shape, neighboring_relation, noise, ridge, scale)
         self.farthest, self.in_unit = farthest, in_unit
-        self.any_loss = in_unit  # `answer` brings the rows to its own
+        self.own_loss = in_unit  # see `answer`
         if in_unit and (farthest is not None or not shape.loss.log_link):
             raise ValueError(f"in_unit must be False for the loss {shape.loss.name!r}.")
         if farthest is not None:

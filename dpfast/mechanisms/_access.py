@@ -29,14 +29,14 @@ class Access(ABC, Generic[T]):
         What is asked, if it is one function of the rows.
     shape : object
         Without a query, the public shape of the rows that the price holds for; None if any.
-    any_loss : bool
-        Without a query, whether the price holds whatever the rows' loss is.
+    own_loss : bool
+        Without a query, whether it brings the rows to the loss of that shape.
     """
 
     where: str = ""
     query: Query | None = None
     shape: Any = None
-    any_loss: bool = False
+    own_loss: bool = False
 
     @abstractmethod
     def events(self, count: int = 1) -> tuple[Event, ...]:

@@ -42,7 +42,7 @@ class ColumnHistogram(Query):
     bins : int
     """
 
-    any_loss = True
+    any_parameter = True
 
     def __init__(self, shape: ProblemShape, columns: NDArray[np.intp], bins: int) -> None:
         self.shape, self.columns, self.bins = shape, columns, bins
@@ -94,7 +94,7 @@ class LongRows(Query):
     by_column : bool, default=False
     """
 
-    any_loss = True
+    any_parameter = True
 
     def __init__(self, shape: ProblemShape, by_column: bool = False) -> None:
         self.shape, self.by_column = shape, by_column

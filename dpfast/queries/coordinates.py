@@ -82,7 +82,7 @@ class ColumnParts(Query):
         ``κ``; 0: without the rows' lengths.
     """
 
-    any_loss = True
+    any_parameter = True
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class Gram(InCoordinates):
         Of the transform's reach.
     """
 
-    any_loss = True
+    any_parameter = True
 
     def __init__(self, shape: ProblemShape, radius: float, limit: float) -> None:
         super().__init__(shape, limit)
@@ -399,7 +399,7 @@ class RelativeGradient(CoordinateGradient):
         At least 1.
     """
 
-    any_loss = True
+    any_parameter = True
     least = 1.0
 
     def __init__(

@@ -37,7 +37,7 @@ class GroupSizes(Query):
         Of groups.
     """
 
-    any_loss = True
+    any_parameter = True
 
     def __init__(self, shape: ProblemShape) -> None:
         self.shape = shape
@@ -94,7 +94,7 @@ class GroupGradient(InCoordinates):
         K; 1 for losses of one margin.
     """
 
-    any_loss = True
+    any_parameter = True
 
     def __init__(
         self,

@@ -174,7 +174,7 @@ class WeightCounts(Query):
         If rows have no weights, or a record may have several rows.
     """
 
-    any_loss = True
+    any_parameter = True
 
     def __init__(self, shape: ProblemShape, count: int) -> None:
         if not shape.weighted or shape.several_rows:
@@ -217,7 +217,7 @@ class TargetHistogram(_Counts):
         The norm that the sensitivity is for.
     """
 
-    any_loss = True
+    any_parameter = True
 
     def __init__(self, shape: ProblemShape, count: int, norm: Literal["l2", "l1"] = "l2") -> None:
         super().__init__(shape, count)
@@ -256,7 +256,7 @@ class TargetTails(_Counts):
         Counts on either side.
     """
 
-    any_loss = True
+    any_parameter = True
 
     def __init__(self, shape: ProblemShape, steps: int) -> None:
         super().__init__(shape, 2 * steps + 1)
