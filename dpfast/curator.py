@@ -266,8 +266,13 @@ class Curator:
         stated, rows = (_problem_of(asked) for asked in (access.query or access, self._rows))
         # Arrays have shapes of another kind, and so has what is asked of them.
         if hasattr(stated, "check_rows") and hasattr(rows, "check_rows"):
-            fewer = access.query is not None and access.query.fewer_rows
-            stated.check_rows(rows, fewer, access.own_loss)
+            query = access.query
+            fewer = query is not None and query.fewer_rows
+            any_loss = access.own_loss
+            if query is not None and query.any_parameter:
+                # Bounds of arguments, beyond which slopes may be no numbers, are those of the name.
+                any_loss = stated.loss.name == rows.loss.name
+            stated.check_rows(rows, fewer, any_loss)
 
     def _pay(self, *accesses: Access[Any]) -> None:
         """Spend what these accesses cost together, if they are still the next ones.

@@ -230,7 +230,7 @@ class ProblemShape:
             return self.n_samples
         return self.n_samples * (self.max_rows_per_group or MOST_ROWS)
 
-    def check_rows(self, rows: ProblemShape, fewer: bool, own_loss: bool) -> None:
+    def check_rows(self, rows: ProblemShape, fewer: bool, any_loss: bool) -> None:
         """Refuse rows of which bounds for this shape need not hold.
 
         Parameters
@@ -239,15 +239,15 @@ class ProblemShape:
             Of the rows.
         fewer : bool
             Whether they may be fewer.
-        own_loss : bool
-            Whether they are brought to the loss of this shape.
+        any_loss : bool
+            Whether their loss may be another one.
 
         Raises
         ------
         ValueError
         """
         alike = ["n_features", "intercept", "unit", "max_rows_per_group"]
-        alike += [] if own_loss else ["loss"]
+        alike += [] if any_loss else ["loss"]
         if not (fewer and rows.n_samples < self.n_samples):
             alike += ["n_samples", "blocks"]
         most = ("n_samples", "data_norm", "max_weight")

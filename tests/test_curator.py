@@ -16,7 +16,7 @@ from dpfast import Budget, BudgetExceeded, Ledger, Loss, Problem
 from dpfast.curator import Curator
 from dpfast.fused import LastIterate
 from dpfast.mechanisms import Gaussian
-from dpfast.queries import ClippedGradient, DescentIterate
+from dpfast.queries import ClippedGradient, DescentIterate, Gram
 from dpfast.random import SecureGenerator
 from dpfast.shape import BlockSizes
 from dpfast.solvers import SOLVERS, Outcome, Plan, carry_out
@@ -236,6 +236,22 @@ def test_a_sum_for_more_rows_serves_fewer(problem):
     assert Curator(problem, Ledger(BUDGET), SecureGenerator(0)).release(
         access, np.zeros(shape.dim)
     ).shape == (shape.dim,)
+
+
+def test_what_does_not_rest_on_the_parameters_of_the_loss_serves_rows_with_others():
+    rng = np.random.default_rng(0)
+    y = rng.uniform(-1.0, 1.0, 100)
+    problem = Problem(rng.normal(size=(100, 2)), y, loss=Loss("pinball", 0.9), data_norm=1.0)
+    make = partial(Gaussian.of_query, 100.0, neighboring_relation=RELATION, where="once")
+    curator = Curator(problem, ledger := Ledger(BUDGET), SecureGenerator(0))
+    other = replace(problem.shape, loss=Loss("pinball", 0.5, 0.2))
+    assert curator.release(make(Gram(other, 1.0, 10.0)), np.eye(other.dim)).size > 0
+    with pytest.raises(ValueError, match="the shape of the rows; got one with loss="):
+        curator.release(make(ClippedGradient(other)), np.zeros(other.dim))
+    other = replace(problem.shape, loss=Loss("huber"))
+    with pytest.raises(ValueError, match="the shape of the rows; got one with loss="):
+        curator.release(make(Gram(other, 1.0, 10.0)), np.eye(other.dim))
+    assert len(ledger.events) == 1
 
 
 def test_nor_is_an_access_of_several_steps_made_for_other_rows(problem):

@@ -86,6 +86,10 @@ def _numbers_released(model: TableModel) -> int:
     estimates = vars(model.estimator_).get("_estimates")
     if estimates is not None:
         found += [estimates.covariance, estimates.sampling]
+    kept = vars(model.estimator_).get("prediction_range_")
+    if kept is not None:
+        (targets,), _ = model.estimator_._resolve_targets(None)
+        found.append([end for end in kept if end not in targets.prediction_range()])
     # A threshold that follows from the counts of the classes is one, too.
     counted = any(event.where == "classes" for event in model.privacy_.events)
     return counted + sum(int(np.isfinite(numbers).sum()) for numbers in found)

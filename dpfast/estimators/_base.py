@@ -147,8 +147,9 @@ class PrivateLinearModel(Versioned):
         Private intercept; 0.0 without `fit_intercept`.
     column_ranges_ : ndarray of shape (2, n_features) or None
         Between which entries of each column `coef_` is meant for, as far as the releases told it,
-        and else infinity; None if nothing is known. Predictions cut columns to it: 999 for a
-        missing value among numbers up to 5 would count 200 times as much as these otherwise.
+        and else infinity; None if nothing is known, or if classes have models of their own.
+        Predictions cut columns to it: 999 for a missing value among numbers up to 5 would count 200
+        times as much as these otherwise.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.

@@ -27,7 +27,8 @@ class Cut(NamedTuple):
     length: float
     ranges: NDArray[np.float64] | None
 
-    def __mul__(self, factor: float) -> Cut:  # type: ignore[override]
+    def scaled(self, factor: float) -> Cut:
+        """The same of rows that are multiplied by a factor."""
         ranges = None if self.ranges is None else self.ranges * factor
         return Cut(self.length * factor, ranges)
 
@@ -41,7 +42,7 @@ def affine(X: Any, coef: NDArray[np.float64], intercept: Any, cut: Cut) -> Any:
         margins = _product(X, coef, cut) + intercept
         beyond = ~np.isfinite(margins)
         if beyond.any():
-            product = _product(X * 2.0**-600, coef, cut * 2.0**-600) * 2.0**600
+            product = _product(X * 2.0**-600, coef, cut.scaled(2.0**-600)) * 2.0**600
             margins = np.where(beyond, np.clip(product + intercept, -_LARGEST, _LARGEST), margins)
     return margins
 
@@ -71,7 +72,9 @@ def _product(X: Any, coef: NDArray[np.float64], cut: Cut) -> Any:
     product = _shortened(X, coef, cut.length)
     if cut.ranges is None:
         return product
-    columns = np.flatnonzero(cut.ranges[1] < math.inf)
+    columns = np.flatnonzero(np.isfinite(cut.ranges).all(axis=0))
+    if not len(columns):  # a model file may hold no range at all
+        return product
     low, high = cut.ranges[:, columns]
     others = coef.copy()
     others[columns] = 0.0

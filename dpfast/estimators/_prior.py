@@ -111,7 +111,14 @@ def plan_with_prior(
         X, y = _public_rows(prior, shape)
         if shape.dim > MOST_KNOWN:
             return None
-        plan = plan_with_rows(shape, from_rows(shape, X, targets(y)), budget, **how)
+        y = targets(y)
+        if len(np.unique(y)) == 1:
+            # They would say that others are impossible, and a fit with few rows believe it.
+            raise ValueError(
+                "prior must have rows of different targets, within target_bounds if there are any; "
+                "got one target. Such rows tell nothing of the weights."
+            )
+        plan = plan_with_rows(shape, from_rows(shape, X, y), budget, **how)
         return plan if plan.settings.rows_per_weight < FEW else None
     if hasattr(prior, "as_prior"):
         if not hasattr(prior, "coef_"):
@@ -143,12 +150,6 @@ def _public_rows(prior: tuple[Any, ...], shape: ProblemShape) -> tuple[Matrix, N
         raise ValueError(
             f"prior must have a target for each row and {shape.n_features} columns, as the "
             f"private rows; got {X.shape} and {len(y)} targets."
-        )
-    if len(np.unique(y)) == 1:
-        # They would say that others are impossible, and a fit with few rows believe it.
-        raise ValueError(
-            "prior must have rows of different targets; got one target. Such rows tell nothing "
-            "of the weights."
         )
     length = np.maximum(row_lengths(X) / shape.data_norm, 1.0)
     return X / length[:, None], y

@@ -30,7 +30,7 @@ class Access(ABC, Generic[T]):
     shape : object
         Without a query, the public shape of the rows that the price holds for; None if any.
     own_loss : bool
-        Whether it brings the rows to the loss of that shape.
+        Without a query, whether it brings the rows to the loss of that shape.
     """
 
     where: str = ""

@@ -33,6 +33,9 @@ class Query(ABC):
         They are checked by :meth:`check` and given to :meth:`prepare`.
     fewer_rows : bool
         Whether the bounds hold for fewer rows, too, as those of sums do.
+    any_parameter : bool
+        Whether they hold for any parameter and width of the rows' loss: values do not depend on
+        these, or no slope counts more for them.
     monotone : bool
         Of scores: whether a record's presence moves all of them up, or all of them down.
     dimension : int
@@ -45,6 +48,7 @@ class Query(ABC):
     largest_argument: float = LARGEST_ARGUMENT
     fixed: int = 0
     fewer_rows: ClassVar[bool] = True
+    any_parameter: ClassVar[bool] = False
     monotone: ClassVar[bool] = False
     dimension: int
     bound: float | None = None

@@ -42,6 +42,8 @@ class ColumnHistogram(Query):
     bins : int
     """
 
+    any_parameter = True
+
     def __init__(self, shape: ProblemShape, columns: NDArray[np.intp], bins: int) -> None:
         self.shape, self.columns, self.bins = shape, columns, bins
         self.dimension = len(columns) * bins
@@ -91,6 +93,8 @@ class LongRows(Query):
     shape : ProblemShape
     by_column : bool, default=False
     """
+
+    any_parameter = True
 
     def __init__(self, shape: ProblemShape, by_column: bool = False) -> None:
         self.shape, self.by_column = shape, by_column

@@ -82,6 +82,8 @@ class ColumnParts(Query):
         ``κ``; 0: without the rows' lengths.
     """
 
+    any_parameter = True
+
     def __init__(
         self,
         shape: ProblemShape,
@@ -222,6 +224,8 @@ class Gram(InCoordinates):
     limit : float
         Of the transform's reach.
     """
+
+    any_parameter = True
 
     def __init__(self, shape: ProblemShape, radius: float, limit: float) -> None:
         super().__init__(shape, limit)
@@ -395,6 +399,7 @@ class RelativeGradient(CoordinateGradient):
         At least 1.
     """
 
+    any_parameter = True
     least = 1.0
 
     def __init__(

@@ -37,6 +37,8 @@ class GroupSizes(Query):
         Of groups.
     """
 
+    any_parameter = True
+
     def __init__(self, shape: ProblemShape) -> None:
         self.shape = shape
         self.edges = _size_edges(shape.max_rows_per_group or MOST_ROWS)
@@ -91,6 +93,8 @@ class GroupGradient(InCoordinates):
     n_classes : int, default=1
         K; 1 for losses of one margin.
     """
+
+    any_parameter = True
 
     def __init__(
         self,

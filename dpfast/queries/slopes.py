@@ -27,6 +27,7 @@ class _AlongConstant(Query):
     one of so many.  The first argument are the weights ``w`` of the columns.
     """
 
+    any_parameter = True
     dimension = 1
 
     def __init__(self, shape: ProblemShape) -> None:

@@ -174,6 +174,8 @@ class WeightCounts(Query):
         If rows have no weights, or a record may have several rows.
     """
 
+    any_parameter = True
+
     def __init__(self, shape: ProblemShape, count: int) -> None:
         if not shape.weighted or shape.several_rows:
             raise ValueError("shape must be one of weighted rows that are records; got another.")
@@ -215,6 +217,8 @@ class TargetHistogram(_Counts):
         The norm that the sensitivity is for.
     """
 
+    any_parameter = True
+
     def __init__(self, shape: ProblemShape, count: int, norm: Literal["l2", "l1"] = "l2") -> None:
         super().__init__(shape, count)
         self.norm = norm
@@ -251,6 +255,8 @@ class TargetTails(_Counts):
     steps : int
         Counts on either side.
     """
+
+    any_parameter = True
 
     def __init__(self, shape: ProblemShape, steps: int) -> None:
         super().__init__(shape, 2 * steps + 1)

@@ -20,6 +20,7 @@ from scipy.special import softmax
 
 from dpfast._typing import Matrix
 from dpfast.curator import Curator
+from dpfast.queries.coordinates import reach_of
 from dpfast.shape import ProblemShape
 from dpfast.solvers._class_shares import constant_of, longest_slope, tells_class_shares
 from dpfast.solvers._coordinates import Coordinates
@@ -54,9 +55,8 @@ def counted(
     # Slopes at 0 tell most of the shares, but of rows' mean weight as much.
     v = np.zeros(shape.dim) if total == 1.0 else start_of(shape.loss, coordinates)
     share = 0.5 + 0.5 * math.tanh(0.5 * float(v[-1]))
-    # Rows are as long as they may be, if no slope is to be cut.
-    length = settings.clip_norm / max(share, 1.0 - share)
-    transform = _constant_alone(coordinates, length)
+    longest = settings.clip_norm / max(share, 1.0 - share)
+    transform, length = _constant_alone(settings, shape, coordinates, longest)
     fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
     while settings.iterations > 1 and not _enough(rows, coordinates):
@@ -81,8 +81,8 @@ def counted_classes(
     if total == 1.0:
         v[-1] = 0.0
     shares = softmax(v[-1])
-    length = settings.clip_norm / longest_slope(shares)
-    transform = _constant_alone(coordinates, length)
+    longest = settings.clip_norm / longest_slope(shares)
+    transform, length = _constant_alone(settings, shape, coordinates, longest)
     fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
     noise = mechanism.stddev / unit * math.sqrt(1.0 - 1.0 / classes)
@@ -96,11 +96,18 @@ def counted_classes(
     return settings, coordinates
 
 
-def _constant_alone(coordinates: Coordinates, length: float) -> Matrix:
-    """The transform to coordinates of which the constant has this length, and the others none."""
+def _constant_alone(
+    settings: Settings, shape: ProblemShape, coordinates: Coordinates, longest: float
+) -> tuple[Matrix, float]:
+    """The transform to coordinates of which the constant alone has a length, and that length.
+
+    Rows are as long as they may be if no slope is to be cut, which is `longest`; less where a
+    column takes the intercept's place that could, by its bounds, have far larger entries.
+    """
     transform = np.zeros(coordinates.transform.shape)
-    transform[:, -1] = length * coordinates.transform[:, -1]
-    return transform
+    transform[:, -1] = coordinates.transform[:, -1]
+    length = min(longest, settings.limit / reach_of(shape, transform))
+    return length * transform, length
 
 
 def _enough(rows: float, coordinates: Coordinates) -> bool:

@@ -93,7 +93,7 @@ def widened(place: Place, tails: Tails, curator: Curator) -> Place:
     bias = _bias(cuts, edges, shares, counts[_STEPS] / tails.rows, np.where(told, deviation, 0.0))
     cost = _COST * tails.noise * (cuts / tails.cut) ** 2 + 0.5 * bias**2
     best = float(cuts[np.argmin(cost)])
-    return Place(place.center, max(place.half, best / tails.cut), place.start)
+    return Place(place.center, max(place.half, best / tails.cut), place.start, place.move)
 
 
 def _seen(counts: Matrix) -> int:

@@ -236,6 +236,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         {"wider": np.array(wider), "gradient_norm": np.array(ask.norms)},
         dp_whitened_gd.lengths_told(shape, coordinates.columns),
         covariance,
+        column_ranges=coordinates.columns.ranges,
         prediction_range=kept,
     )
 
@@ -319,7 +320,7 @@ def _is_tried(belief: _Belief, ask: _Asking, bends: Matrix, settings: RefitSetti
     expected = (bends @ belief.covariance @ bends)[:free, :free]
     told = settings.iterations / ask.deviation**2 * np.linalg.eigvalsh(expected)
     worth = 1.0 / (1.0 + np.maximum(told, 0.0))
-    return bool(worth.mean() >= _WORTH and worth.min() >= _WORTH_LEAST)
+    return free > 0 and bool(worth.mean() >= _WORTH and worth.min() >= _WORTH_LEAST)
 
 
 def _is_long(belief: _Belief, mechanism: Gaussian, curator: Curator, transform: Matrix) -> bool:

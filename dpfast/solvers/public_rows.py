@@ -370,7 +370,7 @@ class _Model:
     def _learn_bend(self, each: _Told) -> None:
         """Take in how two gradients differ, where that is more than public rows bend.
 
-        Of numbers alone: rows of the logistic loss that are cut hide it.
+        Not of the logistic loss, of which rows that are cut hide it.
         """
         if self.shape.loss.multiclass or not self.told:
             return

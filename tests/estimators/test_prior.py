@@ -237,6 +237,29 @@ def test_what_is_refused(settings, error, message):
         LogisticRegression(**given).fit(X, y)
 
 
+def test_public_targets_that_all_lie_beyond_the_bounds_are_refused():
+    """Within the bounds they are one target."""
+    X, _ = table(50)
+    given = {**DECLARED, "target_bounds": (0.0, 1.0), "prior": (X, np.arange(2.0, 52.0))}
+    with pytest.raises(ValueError, match="rows of different targets, within target_bounds"):
+        LinearRegression(**given).fit(X, X[:, 0])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_single_column_that_is_constant_may_have_a_prior():
+    given = {**DECLARED, "target_bounds": (-1.0, 1.0), "fit_intercept": False, "epsilon": 100.0}
+    X, y = np.ones((3000, 1)), np.linspace(-0.2, 0.8, 3000)
+    known = LinearRegression(**given).fit(X, y)
+    assert LinearRegression(**given, prior=known).fit(X, y).coef_ == pytest.approx(0.3, abs=0.05)
+
+
+def test_ranges_of_columns_are_known_with_a_prior_too():
+    X, y = table()
+    known = LogisticRegression(0.5, **DECLARED, classes=[0, 1]).fit(X, y)
+    model = LogisticRegression(0.5, **DECLARED, classes=[0, 1], prior=known).fit(X, y)
+    np.testing.assert_array_equal(model.column_ranges_, known.column_ranges_)
+
+
 def test_what_a_prior_leaves_unprotected_stands_in_the_report():
     X, y = table(300)
     settings = {"classes": [0, 1], "strict": False}

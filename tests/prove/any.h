@@ -91,7 +91,7 @@ static dpfast_loss loss_of(int id)
     return loss;
 }
 
-static dpfast_loss any_loss(void)
+static dpfast_loss any_parameter(void)
 {
     return loss_of(any_int(0, MOST_LOSSES));
 }

@@ -59,7 +59,7 @@ int main(void)
     SHAPE(9, 2)
     SHAPE(19, 17)
     SHAPE(5, 70) /* rows taken one at a time */
-    check(any_loss(), 5, 3, 0, DPFAST_FLOAT64, 0);
+    check(any_parameter(), 5, 3, 0, DPFAST_FLOAT64, 0);
     /* Two blocks; more than 2048 bytes a row. */
     check(loss_of(DPFAST_LOSS_huber), 9, 260, 1, DPFAST_FLOAT64, 1);
     /* Two blocks of the most rows. */

@@ -37,29 +37,29 @@ static void check_line_search(dpfast_loss loss, ptrdiff_t n, ptrdiff_t n_steps, 
 /* In three parts, since the losses decide by their bound how they are computed; the length of a
  * block follows from it, and is at least 40. */
 #define ANY_CLIP(n, n_steps)                                                                       \
-    check_line_search(any_loss(), n, n_steps, any_between(-DBL_MAX, 0x1.fffffffffffffp-4));                    \
-    check_line_search(any_loss(), n, n_steps, any_between(0.125, 16.0));                                       \
-    check_line_search(any_loss(), n, n_steps, any_between(0x1.0000000000001p4, DBL_MAX));
+    check_line_search(any_parameter(), n, n_steps, any_between(-DBL_MAX, 0x1.fffffffffffffp-4));                    \
+    check_line_search(any_parameter(), n, n_steps, any_between(0.125, 16.0));                                       \
+    check_line_search(any_parameter(), n, n_steps, any_between(0x1.0000000000001p4, DBL_MAX));
 
 int main(void)
 {
     dpfast_loss loss;
     double number;
     Frama_C_make_unknown((char *)&loss, sizeof loss);
-    check_any(any_loss());
+    check_any(any_parameter());
     loss.id = Frama_C_interval(MOST_LOSSES + 1, INT32_MAX);
     check_any(loss);
     loss.id = Frama_C_interval(INT32_MIN, -1);
     check_any(loss);
     dpfast_loss_points(&loss, 1, &number, &number, &number, NULL, NULL);
     dpfast_line_search(1, &number, &number, &number, NULL, &loss, 1.0, 1, &number, &number);
-    loss = any_loss();
+    loss = any_parameter();
     dpfast_loss_points(&loss, Frama_C_interval(1, INT32_MAX), NULL, NULL, NULL, NULL, NULL);
     dpfast_line_search(1, NULL, &number, &number, NULL, &loss, 1.0, 1, &number, &number);
     dpfast_line_search_addition_depth((ptrdiff_t)Frama_C_interval(0, INT32_MAX));
-    check_points(any_loss(), 0);
-    check_points(any_loss(), 1);
-    check_points(any_loss(), 37);
+    check_points(any_parameter(), 0);
+    check_points(any_parameter(), 1);
+    check_points(any_parameter(), 37);
     ANY_CLIP(0, 0)
     ANY_CLIP(1, 1)
     ANY_CLIP(7, 6)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dpfast import Budget, Ledger, LinearSVC, Problem, plan, solve
+from dpfast import Budget, Ledger, LinearSVC, LogisticRegression, Problem, plan, solve
 from dpfast.curator import Curator
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _coordinates
@@ -129,3 +129,14 @@ def test_a_hinge_without_a_signal_ends_at_its_best_constant():
         lost.append(np.mean(np.maximum(0.0, 1.0 - y * model.decision_function(X))) - best)
     # The rounded-off corner's own constant, at shorter margins, loses .007.
     assert np.mean(lost) < 0.004
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_column_of_ones_in_bounds_that_are_far_too_wide_counts_classes(classes):
+    """By its bound its rows may be a million times as long, which their sum's rounding is not."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(ROWS), rng.standard_normal(ROWS)])
+    y = rng.integers(0, classes, ROWS)
+    settings = {"data_norm": 1e6, "fit_intercept": False, "random_state": 0}
+    model = LogisticRegression(3.0, 1e-6, classes=list(range(classes)), **settings).fit(X, y)
+    assert np.isfinite(model.coef_).all()

@@ -46,6 +46,19 @@ def test_the_median_and_hopeless_fits_pay_nothing():
         assert plan.settings.level is None
 
 
+@pytest.mark.parametrize("quantile", [0.1, 0.5])
+@pytest.mark.parametrize("given", ["rows", "people", "prior"])
+def test_few_rows_descend_by_a_loss_of_their_own(quantile, given):
+    """Of another quantile, or with a chosen width: their curator keeps that of the problem."""
+    X, y = skewed(200)
+    groups = {"groups": np.arange(200) // 2} if given == "people" else {}
+    settings = {"data_norm": 5.0, "target_bounds": (0.0, 50.0), "random_state": 0}
+    model = QuantileRegressor(quantile=quantile, **settings).fit(X, y, **groups)
+    if given == "prior":
+        model = QuantileRegressor(quantile=quantile, prior=model, **settings).fit(X, y)
+    assert np.isfinite(model.coef_).all()
+
+
 @pytest.mark.parametrize("quantile, epsilon", [(0.99, 0.5), (0.97, 0.2)])
 def test_outer_quantiles_of_few_rows_are_hardly_worse_than_a_constant(quantile, epsilon):
     # A hundredth of the rows tell the weights little, and the intercept needs more of the budget.

@@ -59,7 +59,7 @@ def test_candidates_stay_in_the_ball_and_children_mix_their_parents():
     assert len(np.unique(children, axis=0)) == 8
 
 
-def test_any_loss_will_do():
+def test_any_parameter_will_do():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.7, 0.7, (300, 2))
     problem = Problem(X, X @ [1.0, -1.0], "huber", data_norm=1.0)

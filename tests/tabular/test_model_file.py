@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dpfast import __version__
 from dpfast._files import checksum, parse_json
+from dpfast.cli.certify import _numbers_released
 from dpfast.errors import DataError, ModelFileError
 from dpfast.inference import Estimates
 from dpfast.privacy import Budget, GaussianEvent, Ledger, PrivacyReport, gaussian_delta
@@ -233,6 +234,14 @@ class TestFile:
         path.write_text(json.dumps(sealed(rest)))  # as earlier versions wrote it
         assert read_model(path).prediction_range is None
         assert TableModel.load(path).predict(rows).tolist() == [0.0, 2.0, 10.0]
+
+    @pytest.mark.parametrize("family", ["linear", "poisson"])
+    @pytest.mark.parametrize(("kept", "learned"), [(None, 0), ((1.5, 4.0), 2), ((1.5, 10.0), 1)])
+    def test_certificates_count_its_ends_that_are_not_declared(self, path, family, kept, learned):
+        schema = TableSchema.from_bounds({"a": [-1, 1], "y": {"range": [0, 10]}}, target="y")
+        made = StoredModel(schema, family, {}, [[0.7]], [2.0], False, report())
+        write_model(path, dataclasses.replace(made, prediction_range=kept))
+        assert _numbers_released(TableModel.load(path)) == 2 + learned
 
     def test_classes_have_no_range_of_predictions(self, path, document):
         path.write_text(json.dumps(sealed(document | {"prediction_range": [0.0, 1.0]})))
