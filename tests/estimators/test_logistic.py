@@ -97,7 +97,7 @@ def test_nothing_data_dependent_is_left_on_the_model(classification):
     X, y = classification
     model = fitted(X, y)
     assert {k for k in vars(model) if k.endswith("_")} == {
-        "classes_", "coef_", "intercept_", "n_features_in_", "privacy_",
+        "classes_", "coef_", "column_ranges_", "intercept_", "n_features_in_", "privacy_",
     }  # fmt: skip
     # Nothing in the pickle is as long as the data.
     assert len(pickle.dumps(fitted(np.tile(X, (50, 1)), np.tile(y, 50)))) < 10_000

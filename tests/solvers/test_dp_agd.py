@@ -319,7 +319,8 @@ def test_a_block_is_looked_at_once_a_round(classification, monkeypatch):
     problem, budget = make(classification), Budget(0.5, 1e-6)
     accesses = plan(problem, "dp-agd", budget, batch=120).settings.accesses
     curator = Curator(problem, Ledger(budget, adaptive=True), SecureGenerator(0))
-    part, other = curator.disjoint([0, 120, 500], accesses.gradient, accesses.choice)
+    edges = [0, 100, 200, 300, 400, 500]
+    part, other, *_ = curator.disjoint(edges, accesses.gradient, accesses.choice)
     part.release(accesses.gradient, np.zeros(7))
     monkeypatch.setattr(
         Problem, "clipped_gradient", lambda *args, **kwargs: pytest.fail("the data was touched")

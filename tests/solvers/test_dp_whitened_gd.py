@@ -453,8 +453,8 @@ def test_effects_that_are_cut_go_to_a_column_in_the_place_of_the_constant():
         deviation=np.full(3, 0.01), counted=np.zeros(3, bool),
         binary=np.array([False, True, True]), height=1.0,
         frequency=np.array([0.0, 0.05, 0.001]),
-        frequency_deviation=np.array([1.0, 0.002, 0.002]),
-        ranged=np.zeros(3, bool), constant=2, shares=np.zeros(0),
+        frequency_deviation=np.array([1.0, 0.002, 0.002]), least=np.zeros(3),
+        ranged=np.zeros(3, bool), steady=np.zeros(3, bool), constant=2, shares=np.zeros(0),
         share_deviation=math.inf,
     )  # fmt: skip
     found = _coordinates._coordinates(shape, columns)
