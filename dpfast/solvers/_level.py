@@ -55,9 +55,12 @@ _WIDEST, _FARTHEST, _NARROWEST, _PLACES, _WIDTHS, _UNLIKELY = 4.0, 40.0, 0.02, 1
 _ABOUT_START, _ABOUT_END, _NOT_NORMAL = 0.5, 0.15, 0.2
 # Steps to the quantile of the laws together.
 _HALVINGS = 40
+# If noise in an octave's share of the rows is more, no residual is so many times as long as half
+# the range: one octave of 80, far away, has noise of three deviations.
+_FEW, _FAR = 0.04, 8.0
 # Share of the budget, in units of mu², of a sum of residuals: as much as gives it the noise that
 # the least has with so many rows, in units of a count's noise, but no more than the most.
-_FOR_MEAN, _WITH_ROWS, _MOST_FOR_MEAN = 0.03, 140.0, 0.1
+_FOR_MEAN, _WITH_ROWS, _MOST_FOR_MEAN = 0.03, 140.0, 0.05
 # Share of the residuals beyond half the range of the targets, as a guess.  If more are beyond the
 # fewer the farther out, as of laws of finite variance, noise and bias are least in the geometric
 # mean of that range and the one with as much noise.  No residual is longer than the last.
@@ -115,7 +118,7 @@ class Level:
                 mean = told(0.0, cut)
                 move = -sure(mean, noise) * mean * cut
             else:
-                sides = self._sides(place.start, curator)
+                sides = self._sides(place, curator)
                 cut, lost, variance = sides.best_cut(noise)
                 mean = told(0.0, cut) * cut - lost
                 move = -_believed(mean, variance, sides, reach) * mean
@@ -126,14 +129,16 @@ class Level:
             move = search.at
         return moved(move)
 
-    def _sides(self, start: float, curator: Curator) -> Sides:
+    def _sides(self, place: Place, curator: Curator) -> Sides:
         """The laws of the distances, of which the farthest is that of a bound."""
         assert self.tails is not None
-        edges = (1.0 + abs(start)) * 2.0 ** np.arange(-_OCTAVES, 1.0)
-        counts = curator.release(self.tails, start, edges[0], edges[-1]) / self.rows
+        edges = (1.0 + abs(place.start)) * 2.0 ** np.arange(-_OCTAVES, 1.0)
+        counts = curator.release(self.tails, place.start, edges[0], edges[-1]) / self.rows
         noise = self.tails.stddev / self.rows
+        near = edges[1:] <= (math.inf if noise <= _FEW else _FAR * place.half)
         below, above = counts[:_OCTAVES][::-1], counts[_OCTAVES + 1 :]
-        return Sides(*(TargetLaw.of(edges[1:], side, noise) for side in (below, above)))
+        laws = (TargetLaw.of(edges[1:], side * near, noise) for side in (below, above))
+        return Sides(*laws)
 
 
 def _believed(mean: float, variance: float, sides: Sides, reach: float) -> float:

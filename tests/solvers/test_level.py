@@ -198,6 +198,19 @@ def test_skewed_targets_have_their_mean(weighted):
     assert np.mean(means) > 0.5 * y.mean()  # it is .66; without the sum .48, of these seeds .39
 
 
+@pytest.mark.parametrize("wide", [10.0, 300.0])
+def test_few_skewed_targets_have_their_mean(wide):
+    """Half of them are 0: slopes that are cut lead to a third of the mean."""
+    rng = np.random.default_rng(0)
+    X, zero = rng.uniform(-1.0, 1.0, (2400, 3)), rng.random(2400) < 0.5
+    y = np.where(zero, 0.0, rng.exponential(1.0, 2400))
+    model = LinearRegression(
+        epsilon=0.25, delta=1e-6, data_norm=3.0**0.5, target_bounds=(0.0, wide)
+    )
+    means = [np.mean(model.set_params(random_state=s).fit(X, y).predict(X)) for s in range(8)]
+    assert 0.6 < np.mean(means) / y.mean() < 1.1
+
+
 @pytest.mark.parametrize("most", [None, 3])
 def test_rows_of_persons_count_by_their_weights(most):
     """They all counted alike, and the intercept was that of other rows."""
