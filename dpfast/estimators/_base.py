@@ -148,8 +148,9 @@ class PrivateLinearModel(Versioned):
     column_ranges_ : ndarray of shape (2, n_features) or None
         Between which entries of each column `coef_` is meant for, as far as the releases told it,
         and else infinity; None if nothing is known, or if classes have models of their own.
-        Predictions cut columns to it: 999 for a missing value among numbers up to 5 would count 200
-        times as much as these otherwise.
+        Of an entry beyond, r times as far from the middle as the ends are, predictions take one
+        1 / r² as far: 999 for a missing value among numbers up to 5 would count 200 times as much
+        as these otherwise.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.

@@ -22,7 +22,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 class Cut(NamedTuple):
-    """How rows to predict for are cut: to a length, and then columns to their ranges, if known."""
+    """How rows to predict for are cut: to a length, and columns to their ranges, if known."""
 
     length: float
     ranges: NDArray[np.float64] | None
@@ -84,12 +84,25 @@ def _product(X: Any, coef: NDArray[np.float64], cut: Cut) -> Any:
         entries = _dense(rows, columns)
         if cut.length < math.inf:
             entries *= np.minimum(1.0, cut.length / row_lengths(rows))[:, None]
-        inside = np.clip(entries, low, high)
+        inside = _drawn(entries, low, high)
         far = np.flatnonzero((inside != entries).any(axis=1))
         if len(far):
             rest = _shortened(rows[far], others, cut.length)
             product[start + far] = rest + inside[far] @ coef[columns]
     return product
+
+
+def _drawn(
+    entries: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Entries of which those ``r > 1`` times as far from the middle as its ends are ``1 / r²``.
+
+    The farther away an entry is the less is known of what it means: 999 is a code.
+    """
+    middle = 0.5 * low + 0.5 * high
+    far = np.maximum(1.0, np.abs(entries - middle) / (0.5 * high - 0.5 * low))
+    drawn = middle + (entries - middle) / far / far / far
+    return np.where((entries < low) | (entries > high), drawn, entries)
 
 
 def _dense(rows: Any, columns: NDArray[np.intp]) -> NDArray[np.float64]:

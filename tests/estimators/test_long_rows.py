@@ -133,11 +133,18 @@ RANGES = np.array([[-0.2, -np.inf, 0.1], [0.5, np.inf, 0.3]])
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", MODELS)
-def test_columns_are_cut_to_what_is_known_of_their_range(name, form):
+def test_entries_beyond_the_known_range_are_drawn_to_its_middle(name, form):
     """As if they had been before, after the rows were cut; a zero may be out of range, too."""
+    drawn = CUT3.copy()
+    for column in (0, 2):
+        low, high = RANGES[:, column]
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        away = (drawn[:, column] - middle) / half
+        beyond = np.abs(away) > 1.0
+        drawn[beyond, column] = middle + half * np.sign(away[beyond]) / away[beyond] ** 2
     model = MODELS[name]()
     model.column_ranges_, model._row_bound = None, np.inf
-    expected = model._affine(np.clip(CUT3, *RANGES), model.coef_.T, model.intercept_)
+    expected = model._affine(drawn, model.coef_.T, model.intercept_)
     model.column_ranges_, model._row_bound = RANGES, 1.0
     found = model._affine(FORMS[form](3.0 * X), model.coef_.T, model.intercept_)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
@@ -155,11 +162,13 @@ def test_rows_in_their_ranges_are_not_touched():
         np.testing.assert_array_equal(found, expected)
 
 
-def test_entries_of_any_size_are_cut():
+def test_entries_of_any_size_are_drawn_to_the_middle():
     model = MODELS["two classes"]()
     model.column_ranges_, model._row_bound = np.array([[-0.5] * 3, [0.5] * 3]), np.inf
     found = model.decision_function([[1.7e308, -1.7e308, 1e17]])
-    np.testing.assert_array_equal(found, model.decision_function([[0.5, -0.5, 0.5]]))
+    np.testing.assert_allclose(found, model.decision_function([[0.0, 0.0, 0.0]]))
+    model.column_ranges_ = np.zeros((2, 3))
+    np.testing.assert_array_equal(model.decision_function([[1.0, -5e-324, 0.0]]), found)
 
 
 def test_codes_that_counts_hide_have_no_great_effect():
