@@ -56,7 +56,7 @@ def test_predictions_stay_around_the_range_that_was_learned(cls):
     rows = X[np.linalg.norm(X, axis=1) < 5.0]
     margins = rows @ model.coef_ + model.intercept_
     np.testing.assert_allclose(model.predict(rows), margins, rtol=1e-12)
-    model._row_bound = np.inf
+    model._row_bound, model.column_ranges_ = np.inf, None
     direction = 1e6 * model.coef_ / np.linalg.norm(model.coef_)
     np.testing.assert_array_equal(model.predict([direction, -direction]), [high, low])
 
@@ -120,7 +120,7 @@ def test_means_with_a_log_link_stay_near_other_margins_and_the_targets(highest):
     np.testing.assert_allclose(model.predict(rows), np.exp(margins), rtol=1e-12)
     assert 0.0 < low < np.exp(margins.min())
     assert np.exp(margins.max()) < high <= min(highest, 2_000.0)
-    model._row_bound = np.inf
+    model._row_bound, model.column_ranges_ = np.inf, None
     far = 1e6 * model.coef_
     np.testing.assert_array_equal(model.predict([far, -far, 1e-3 * far]), [high, low, high])
 
