@@ -69,7 +69,8 @@ def _times(X: Any, coef: NDArray[np.float64]) -> Any:
 
 def _product(X: Any, coef: NDArray[np.float64], cut: Cut) -> Any:
     """``X @ coef`` of cut rows; NaN where a length is beyond float64."""
-    product = _shortened(X, coef, cut.length)
+    lengths = None if cut.length == math.inf else row_lengths(X)
+    product = _shortened(X, coef, lengths, cut.length)
     if cut.ranges is None:
         return product
     columns = np.flatnonzero(np.isfinite(cut.ranges).all(axis=0))
@@ -80,15 +81,16 @@ def _product(X: Any, coef: NDArray[np.float64], cut: Cut) -> Any:
     others[columns] = 0.0
     count = max(64, _COPIED_ENTRIES // (4 * len(columns)))
     for start in range(0, X.shape[0], count):
-        rows = X[start : start + count]
-        entries = _dense(rows, columns)
-        if cut.length < math.inf:
-            entries *= np.minimum(1.0, cut.length / row_lengths(rows))[:, None]
-        inside = _drawn(entries, low, high)
-        far = np.flatnonzero((inside != entries).any(axis=1))
-        if len(far):
-            rest = _shortened(rows[far], others, cut.length)
-            product[start + far] = rest + inside[far] @ coef[columns]
+        part = slice(start, start + count)
+        entries = _dense(X[part], columns)
+        if lengths is not None and lengths[part].max() > cut.length:
+            entries = entries * np.minimum(1.0, cut.length / lengths[part])[:, None]
+        if np.all(entries.min(axis=0) >= low) and np.all(entries.max(axis=0) <= high):
+            continue
+        far = np.flatnonzero(((entries < low) | (entries > high)).any(axis=1))
+        of_far = None if lengths is None else lengths[part][far]
+        rest = _shortened(X[part][far], others, of_far, cut.length)
+        product[start + far] = rest + _drawn(entries[far], low, high) @ coef[columns]
     return product
 
 
@@ -109,18 +111,19 @@ def _dense(rows: Any, columns: NDArray[np.intp]) -> NDArray[np.float64]:
     """Some columns of rows of any storage."""
     if isinstance(rows, CodedMatrix):
         rows = rows.tocsr()
-    found = rows[:, columns]
-    return np.array(found.toarray() if scipy.sparse.issparse(found) else found, dtype=np.float64)
+    found = rows if len(columns) == rows.shape[1] else rows[:, columns]
+    return np.asarray(found.toarray() if scipy.sparse.issparse(found) else found, dtype=np.float64)
 
 
-def _shortened(X: Any, coef: NDArray[np.float64], bound: float) -> Any:
-    """``X @ coef`` of rows that are cut to this length."""
+def _shortened(
+    X: Any, coef: NDArray[np.float64], lengths: NDArray[np.float64] | None, bound: float
+) -> Any:
+    """``X @ coef`` of rows of these lengths that are cut to this one."""
     product = _times(X, coef)
-    if bound == math.inf:
+    if lengths is None:
         return product
-    lengths = row_lengths(X)
     long = lengths > bound * (1.0 + _ROUNDED)
     if not long.any():
         return product
-    lengths[np.isinf(lengths)] = np.nan
+    lengths = np.where(np.isinf(lengths), np.nan, lengths)
     return np.where(long, product.T / lengths * bound, product.T).T

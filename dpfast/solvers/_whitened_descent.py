@@ -80,6 +80,7 @@ class Settings:
 
     learning: Learning
     gradient: Gaussian
+    loss: Loss  # what the descent minimizes
     curvature: float
     limit: float
     regime: str
@@ -104,8 +105,6 @@ class Settings:
     target_range: TargetRange | None = None
     tails: Tails | None = None
     level: Level | None = None
-    # What the descent minimizes; None: the plan's.
-    loss: Loss | None = None
     groups: Groups | None = None
     weights: Weights | None = None
     rows_per_weight: float = math.inf

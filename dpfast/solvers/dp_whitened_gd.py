@@ -589,7 +589,7 @@ def descended(
     place: Place | None,
 ) -> Outcome:
     """Where a descent in the coordinates led, for a loss without a log link."""
-    whole, shape = shape, shape if settings.loss is None else replace(shape, loss=settings.loss)
+    whole, shape = shape, replace(shape, loss=settings.loss)
     settings, coordinates = counted(settings, shape, curator, coordinates)
     settings = averaged_late(settings, shape, coordinates)
     v, norms, change = descend(settings, shape, curator, coordinates, place)

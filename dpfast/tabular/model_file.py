@@ -414,7 +414,11 @@ def _accuracy(data: Any, model: StoredModel) -> Accuracy:
 def _ranges(data: Any, model: StoredModel) -> NDArray[np.float64]:
     """The ranges of the encoded columns that were read."""
     columns = model.coef.shape[1]
-    if not isinstance(data, list) or len(data) != columns or not all(map(_is_range, data)):
+    if (
+        not isinstance(data, list)
+        or len(data) != columns
+        or not all(pair is None or _is_range(pair) for pair in data)
+    ):
         raise ModelFileError(
             f"{_RANGES} must hold null or two numbers, the lower one first, for each of {columns} "
             "encoded columns."
@@ -424,17 +428,16 @@ def _ranges(data: Any, model: StoredModel) -> NDArray[np.float64]:
 
 
 def _is_range(data: Any) -> bool:
-    if data is None:
-        return True
+    """Whether these are two numbers, the lower one first."""
     pair = isinstance(data, list) and len(data) == 2 and all(map(is_json_number, data))
     return pair and float(data[0]) <= float(data[1])
 
 
 def _kept(data: Any, target: Target) -> tuple[float, float]:
     """What predictions are kept in."""
-    if isinstance(target, RangeTarget) and isinstance(data, list) and len(data) == 2:
+    if isinstance(target, RangeTarget) and _is_range(data):
         low, high = target.ends
-        if all(map(is_json_number, data)) and low <= data[0] <= data[1] <= high:
+        if low <= data[0] and data[1] <= high:
             return float(data[0]), float(data[1])
     raise ModelFileError(f"{_KEPT} must be two numbers in the range of a target that is a number.")
 

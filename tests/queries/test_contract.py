@@ -9,7 +9,7 @@ import pytest
 from queries.contract import CASES, RELATIONS, check, relations_of, values
 
 import dpfast.queries
-from dpfast import Problem, ProblemShape
+from dpfast import Loss, Problem, ProblemShape
 from dpfast.fused import BallSample, PerturbedMinimizer
 from dpfast.losses import loss_names
 from dpfast.mechanisms import Query
@@ -22,9 +22,11 @@ from dpfast.queries import (
     CoordinateGradient,
     DescentIterate,
     GradientStep,
+    GroupGradient,
     LineSearchLosses,
     LongRows,
     ProductSums,
+    QuantileSlopes,
     RankScores,
     RelativeGradient,
     TargetHistogram,
@@ -36,6 +38,39 @@ from dpfast.queries import (
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_neighbors_are_no_farther_apart_than_stated(case):
     check(case, *relations_of(case))
+
+
+# Of the losses with a parameter another one, and a corner of another width.
+OTHERS = {
+    "pinball": (Loss("pinball", 0.95, 0.01), Loss("pinball", 0.05, 0.5)),
+    "huber": (Loss("huber", 0.05), Loss("huber", 1.0)),
+}
+
+
+def cases_of_any_parameter():
+    """Cases of queries that say so, with rows of such losses."""
+    for case in CASES:
+        query = case.make(2)
+        loss = getattr(getattr(query, "shape", None), "loss", None)
+        if query.any_parameter and loss is not None and loss.name in OTHERS:
+            for other in OTHERS[loss.name]:
+                yield pytest.param(case, other, id=f"{case.name}, {other.parameter}")
+
+
+@pytest.mark.parametrize(("case", "loss"), cases_of_any_parameter())
+def test_rows_with_other_parameters_of_the_loss_are_no_farther_apart(case, loss):
+    """A descent of few rows looks for another quantile than the rows' loss has."""
+    other = replace(
+        case,
+        rows=lambda *given: case.rows(*given).with_loss(loss),
+        reached=dict.fromkeys(case.reached, 0.0),
+    )
+    check(other, *relations_of(case))
+
+
+def test_queries_with_slopes_are_tried_with_other_parameters():
+    tried = {type(case.values[0].make(2)) for case in cases_of_any_parameter()}
+    assert {GroupGradient, QuantileSlopes, RelativeGradient} <= tried
 
 
 def test_every_query_has_a_case():

@@ -82,6 +82,14 @@ def sealed(document):
     return {**rest, "sha256": checksum(rest)}
 
 
+def refuses_each_value_replaced(path, document):
+    """No other JSON value is read in the place of any."""
+    for text in replaced(json.dumps(document)):
+        path.write_text(text)
+        with pytest.raises(ModelFileError):
+            read_model(path)
+
+
 @pytest.fixture
 def document(path):
     write_model(path, model())
@@ -178,10 +186,7 @@ class TestFile:
             with pytest.raises(ModelFileError, match="as_prior must be"):
                 read_model(path)
         document["as_prior"] = {"covariance": kept, "rows_per_weight": 0}
-        for text in replaced(json.dumps(document)):
-            path.write_text(text)
-            with pytest.raises(ModelFileError):
-                read_model(path)
+        refuses_each_value_replaced(path, document)
 
     def test_ranges_that_were_learned(self, path):
         ranges = np.array([[-math.inf, -0.5, 0.0], [math.inf, 0.25, 5e-324]])
@@ -195,10 +200,7 @@ class TestFile:
             path.write_text(json.dumps(sealed(document | {"column_ranges": part})))
             with pytest.raises(ModelFileError, match="column_ranges must hold null or two numbers"):
                 read_model(path)
-        for text in replaced(json.dumps(document)):
-            path.write_text(text)
-            with pytest.raises(ModelFileError):
-                read_model(path)
+        refuses_each_value_replaced(path, document)
         for wrong in (ranges[:, :2], ranges[::-1], ranges * math.nan):
             with pytest.raises(ValueError, match="ranges must be the lowest and highest"):
                 dataclasses.replace(model(), column_ranges=wrong)
@@ -226,10 +228,7 @@ class TestFile:
             path.write_text(json.dumps(sealed(document | {"prediction_range": wrong})))
             with pytest.raises(ModelFileError, match="prediction_range must be two numbers in"):
                 read_model(path)
-        for text in replaced(json.dumps(document)):
-            path.write_text(text)
-            with pytest.raises(ModelFileError):
-                read_model(path)
+        refuses_each_value_replaced(path, document)
         rest = {name: part for name, part in document.items() if name != "prediction_range"}
         path.write_text(json.dumps(sealed(rest)))  # as earlier versions wrote it
         assert read_model(path).prediction_range is None
