@@ -277,11 +277,14 @@ class _Steps:
         # Where the loss itself changes from step to step secants tell nothing of its curvature.
         self._bounded = settings.narrowing == 1.0 and plain
         self._secants = _Secants(free)
+        # How far the next point follows the noise in a gradient, and how far the last one did.
+        self._follows, self._taken = settings.step * (1.0 + momentum), 0.0
 
     def taken(self, z: Matrix, gradient: Matrix, noise: float, k: int) -> Matrix:
         """The end of step k from a point."""
         shape, coordinates, pace = self._shape, self._coordinates, self._paces[k]
-        self._secants.add(z, gradient / self._curvature, noise)
+        self._secants.add(z, gradient / self._curvature, noise, self._taken)
+        self._taken = pace * self._follows / self._secants.most
         move = pace * self._step * (gradient + self._pull * z)
         if self._bounded:
             move /= self._secants.most
@@ -536,13 +539,16 @@ class _Secants:
         self._slopes = self._squares = 0.0
         self._before: tuple[Matrix, Matrix] | None = None  # the last point and its gradient
 
-    def add(self, z: Matrix, gradient: Matrix, noise: float) -> None:
-        """Take in one more gradient, whose entries have noise of this deviation."""
+    def add(self, z: Matrix, gradient: Matrix, noise: float, followed: float) -> None:
+        """Take in one more gradient, whose entries have noise of this deviation.
+
+        The step here `followed` that in the last one so far, which alone looks like curvature.
+        """
         if self._before is not None:
             step, change = z - self._before[0], gradient - self._before[1]
             length = max(float(np.linalg.norm(step)), 1e-12)
-            doubt = _DOUBT * math.sqrt(2.0) * noise / length
-            self.most = max(self.most, float(np.sum(step * change)) / length**2 - doubt)
+            doubt = _DOUBT * math.sqrt(2.0) * noise * length + followed * step.size * noise**2
+            self.most = max(self.most, (float(np.sum(step * change)) - doubt) / length**2)
             direction, _ = self._direction(self._before[0])
             along = float(np.sum(step * direction))
             self._slopes = _FORGET * self._slopes + along * float(np.sum(change * direction))
