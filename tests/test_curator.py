@@ -12,11 +12,12 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from dpfast import Budget, BudgetExceeded, Ledger, Loss, Problem
+from dpfast import Budget, BudgetExceeded, Ledger, Loss, Problem, ProblemShape
+from dpfast.blocks import BlockProblem, from_npy
 from dpfast.curator import Curator
 from dpfast.fused import LastIterate
 from dpfast.mechanisms import Gaussian
-from dpfast.queries import ClippedGradient, DescentIterate, Gram
+from dpfast.queries import ClippedGradient, ColumnParts, DescentIterate, Gram
 from dpfast.random import SecureGenerator
 from dpfast.shape import BlockSizes
 from dpfast.solvers import SOLVERS, Outcome, Plan, carry_out
@@ -212,12 +213,14 @@ FALSE = [
     {"unit": "group", "max_rows_per_group": 1},
 ]  # fmt: skip
 DESCENT = partial(DescentIterate, alpha=0.0, iterations=1, step=1e-9)
+MOMENTS = partial(ColumnParts, radius=1.0)
 
 
 @pytest.mark.parametrize(
     ("made", "false"),
     [*((made, false) for made in (ClippedGradient, DESCENT) for false in FALSE),
-     (DESCENT, {"n_samples": 5000})],
+     *((made, {"n_samples": 5000}) for made in (DESCENT, MOMENTS)),
+     (ClippedGradient, {"n_samples": 998})],
 )  # fmt: skip
 def test_what_is_made_for_other_rows_is_refused_before_anything_is_spent(problem, made, false):
     """A plan that mistakes a bound would be charged too little for what rows can change."""
@@ -230,12 +233,40 @@ def test_what_is_made_for_other_rows_is_refused_before_anything_is_spent(problem
     assert ledger.events == ()
 
 
-def test_a_sum_for_more_rows_serves_fewer(problem):
-    shape = replace(problem.shape, n_samples=5000)
+def test_a_sum_for_all_rows_serves_parts_of_them(problem):
+    shape = replace(problem.shape, n_samples=999)
     access = Gaussian.of_query(100.0, ClippedGradient(shape), RELATION, where="once")
     assert Curator(problem, Ledger(BUDGET), SecureGenerator(0)).release(
         access, np.zeros(shape.dim)
     ).shape == (shape.dim,)
+
+
+def test_a_sum_for_rows_in_one_array_does_not_serve_blocks_of_fewer(classification):
+    """Every block is one addition more."""
+    X, y = classification
+    rows = BlockProblem(from_npy(X, y, block_rows=1), "logistic", data_norm=2.0)
+    access = Gaussian.of_query(
+        100.0, ClippedGradient(replace(rows.shape, n_samples=5000, blocks=None)), RELATION
+    )
+    with pytest.raises(ValueError, match="the shape of the rows; got one with n_samples="):
+        Curator(rows, Ledger(BUDGET), SecureGenerator(0)).release(access, np.zeros(rows.shape.dim))
+
+
+@pytest.mark.parametrize("d", [1, 20, 20_000])
+def test_rounding_of_parts_is_less_than_that_of_all_rows(d):
+    turns = [64 * 256 * k + more for k in (1, 2, 3, 9) for more in (-1, 0, 1)]
+    sizes = sorted({*range(1, 40), *turns, *(2 * n - 1 for n in turns), 10**6})
+    errors = {"sum": {}, "losses": {}}
+    for n in sizes:
+        shape = ProblemShape(n, d, 1.0)
+        errors["sum"][n] = shape.gradient_sum_error()
+        errors["losses"][n] = shape.loss_sum_error(1.0)
+    for of in errors.values():
+        assert all(of[m] <= of[n] for n in sizes for m in sizes if 2 * m <= n + 1)
+    # Of a few rows less, it may be more.
+    assert d < 20_000 or any(
+        of[m] > of[n] for of in errors.values() for n in sizes for m in sizes if m < n
+    )
 
 
 def test_what_does_not_rest_on_the_parameters_of_the_loss_serves_rows_with_others():

@@ -32,7 +32,8 @@ class Query(ABC):
         How many leading arguments the bounds, or state that is kept between releases, rest on.
         They are checked by :meth:`check` and given to :meth:`prepare`.
     fewer_rows : bool
-        Whether the bounds hold for fewer rows, too, as those of sums do.
+        Whether the bounds hold for halves of the rows and smaller parts, too, as no mean's do.
+        Queries of which it is true have the reason in their docstring.
     any_parameter : bool
         Whether they hold for any parameter and width of the rows' loss: values do not depend on
         these, or no slope counts more for them.
@@ -47,7 +48,7 @@ class Query(ABC):
     norm: Literal["l2", "l1", "range"] = "l2"
     largest_argument: float = LARGEST_ARGUMENT
     fixed: int = 0
-    fewer_rows: ClassVar[bool] = True
+    fewer_rows: ClassVar[bool] = False
     any_parameter: ClassVar[bool] = False
     monotone: ClassVar[bool] = False
     dimension: int

@@ -40,6 +40,9 @@ class ClippedGradient(Query):
       2006), ``√dim`` times that, or ``L (R₁ + |intercept|)`` if R₁ bounds the rows' l1 norms; if
       that is less, rows are clipped to it in l1.
 
+    So it is of parts of the rows: a row's vector is what it is among all, and rounding is charged
+    for more of them.
+
     Parameters
     ----------
     shape : ProblemShape
@@ -58,7 +61,7 @@ class ClippedGradient(Query):
         If nothing bounds the gradients, or two bounds would have to be enforced.
     """
 
-    fixed = 1
+    fixed, fewer_rows = 1, True
 
     def __init__(
         self,
@@ -146,7 +149,7 @@ class GradientStep(Query):
         What else is to be charged as if it were a rounding error.
     """
 
-    fixed, fewer_rows = 1, False
+    fixed = 1
 
     def __init__(self, shape: ProblemShape, step: float, radius: float, slack: float = 0.0) -> None:
         self.shape, self.step, self.radius, self.slack = shape, step, radius, slack

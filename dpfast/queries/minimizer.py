@@ -75,8 +75,6 @@ class CertifiedMinimizer(Query):
         If the objective has no certificate, or the optimizer cannot work on it.
     """
 
-    fewer_rows = False
-
     def __init__(
         self,
         shape: Any,
@@ -292,8 +290,6 @@ class DescentIterate(Query):
     TypeError, ValueError
         If an argument is out of the range in which the bound holds.
     """
-
-    fewer_rows = False
 
     def __init__(
         self,
