@@ -28,7 +28,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -155,11 +155,7 @@ class Curator:
             If it is no access, or not the one that was planned, or the arguments are not as its
             bounds require; nothing was spent.
         """
-        if not isinstance(access, Access):
-            raise TypeError(
-                f"access must be a mechanism for a query, or another Access; got {access!r}. "
-                "Nothing was spent."
-            )
+        self._check_accesses(access)
         self._follow(access)
         self._check_rows(access)
         fixed, point = self._fixed(access.query, arguments)
@@ -228,15 +224,20 @@ class Curator:
         ------
         BudgetExceeded
             By the ledger; nothing was spent.
-        ValueError
-            If these are not the accesses that were planned; nothing was spent.
+        TypeError, ValueError
+            If these are no accesses, not those that were planned, or not made for such parts, or
+            there are no such rows; nothing was spent.
         """
+        self._check_accesses(*accesses)
+        self._follow(*accesses)
+        edges, once = tuple(edges), [(access, 1) for access in accesses]
+        if self._parts[0] != edges:
+            self._parts = edges, [self._rows.part(*ends) for ends in pairwise(edges)]
+        parts = [type(self)(part, _Prepaid(), self._rng, once) for part in self._parts[1]]
+        for part, access in product(parts, accesses):
+            part._check_rows(access)
         self._pay(*accesses)
-        if self._parts[0] != tuple(edges):
-            parts = [self._rows.part(start, stop) for start, stop in pairwise(edges)]
-            self._parts = tuple(edges), parts
-        once = [(access, 1) for access in accesses]
-        return [type(self)(part, _Prepaid(), self._rng, once) for part in self._parts[1]]
+        return parts
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -259,6 +260,15 @@ class Curator:
                 raise ValueError(
                     f"access must be the next one that was planned, and {expected}; got "
                     f"{access.where!r}. Nothing was spent on it."
+                )
+
+    def _check_accesses(self, *accesses: Access[Any]) -> None:
+        """Refuse what only looks like an access."""
+        for access in accesses:
+            if not isinstance(access, Access):
+                raise TypeError(
+                    f"access must be a mechanism for a query, or another Access; got {access!r}. "
+                    "Nothing was spent."
                 )
 
     def _check_rows(self, access: Access[Any]) -> None:

@@ -360,13 +360,39 @@ class TestParts:
             curator.disjoint(self.EDGES, settled.settings.first, settled.settings.first)
         assert ledger.events == ()
 
-    def test_weights_are_cut_in_parts_that_were_seen_before(self, settled, classification):
+    @pytest.mark.parametrize(
+        ("edges", "false"),
+        [
+            ((0, 100, 501), {}),
+            ((0, 100, 100), {}),
+            ((-1, 100), {}),
+            ((0, 1.5), {}),
+            ((0, 400, 500), {}),  # more than half of them
+            (EDGES, {"data_norm": 1.0}),
+            (EDGES, {"n_samples": 300}),
+        ],
+    )
+    def test_what_parts_cannot_answer_is_not_paid_for(self, problem, ledger, edges, false):
+        shape = replace(problem.shape, **false)
+        access = Gaussian.of_query(100.0, ClippedGradient(shape), RELATION, where="once")
+        curator = Curator(problem, ledger, SecureGenerator(0))
+        with pytest.raises((TypeError, ValueError)):
+            curator.disjoint(edges, access)
+        assert (ledger.events, curator.made) == ((), 0)
+
+    def test_nor_what_only_looks_like_an_access(self, problem, ledger):
+        curator = Curator(problem, ledger, SecureGenerator(0))
+        with pytest.raises(TypeError, match="access must be a mechanism"):
+            curator.disjoint(self.EDGES, mock.Mock(events=lambda: ()))
+        assert curator.made == 0
+
+    def test_weights_are_cut_in_parts_that_were_seen_before(self, classification):
         weight = np.linspace(0.5, 2.0, len(classification[1]))
         rows = Problem(
             *classification, "logistic", data_norm=2.0, sample_weight=weight, max_weight=2.0
         )
         curator = Curator(rows, Ledger(BUDGET), SecureGenerator(0))
-        access = settled.settings.second
+        access = Gaussian.of_query(100.0, ClippedGradient(rows.shape), RELATION, where="once")
         before = curator.disjoint(self.EDGES, access)
         curator.cut_weights(1.0)
         after = curator.disjoint(self.EDGES, access)
