@@ -25,7 +25,6 @@ prices of the accesses that tell them apart add up to what was paid, at most.
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise, product
@@ -34,6 +33,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from dpfast._files import new_lock, this_process
 from dpfast.mechanisms import Access, Query
 from dpfast.privacy import Event
 from dpfast.privacy.checkpoint import Checkpoint
@@ -101,7 +101,7 @@ class Curator:
         self._planned = None if planned is None else tuple(access for access, _ in planned)
         # How many accesses there are up to each of them.
         self._ends = list(accumulate(count for _, count in planned or ()))
-        self._made, self._lock = 0, threading.Lock()
+        self._made, self._lock = 0, new_lock(self)
         self._prepared: WeakKeyDictionary[Fixed, Any] = WeakKeyDictionary()
         self._parts: tuple[tuple[int, ...], list[Any]] = (), []
         self._public: SecureGenerator | None = None
@@ -323,8 +323,16 @@ class _Prepaid:
 
     log = None
 
+    def __init__(self) -> None:
+        self._process = this_process()
+
     def spend_all(self, events: Sequence[Event]) -> None:
         del events
+        if self._process != this_process():
+            raise RuntimeError(
+                "a part of the rows was paid for in another process, and the two would have two "
+                "answers for one payment."
+            )
 
     def check(self, *events: Event) -> None:
         del events
