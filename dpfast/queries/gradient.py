@@ -115,6 +115,15 @@ class ClippedGradient(Query):
         clipped = self.clip_norm if self.clip_order == 2 else math.inf
         return self.shape.gradient_sum_error(clipped, self.n_rows)
 
+    def check(self, *fixed: Any) -> None:
+        """Refuse a sum over all rows where bounds are those of a sample."""
+        del fixed
+        if self.n_rows < self.shape.n_samples:
+            raise ValueError(
+                f"n_rows must be None for a sum over all rows; got {self.n_rows} of "
+                f"{self.shape.n_samples}. Nothing was spent."
+            )
+
     def prepare(self, rows: RowSums, *fixed: Any) -> Vector:
         """The sum."""
         return rows.clipped_gradient(fixed[0], self.clip_norm, clip_order=self.clip_order)[0]

@@ -416,6 +416,7 @@ def carry_out(
     curator = Curator(problem, ledger, rng, None if plan.adaptive else plan.accesses)
     try:
         outcome = run(plan, curator)
+        curator.check_answered()
     except Exception:
         # That it failed here may follow from what was released, too.  With a log it can go on.
         with suppress(BudgetExceeded):
