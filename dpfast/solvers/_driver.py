@@ -326,12 +326,8 @@ def plan(
     unit = getattr(_of_problem(shape), "unit", "row")
     # Refuses a budget that the accountant cannot limit before anything is planned.
     Ledger(budget, accountant)
-    make = partial(
-        chosen.plan,
-        budget=budget,
-        neighboring_relation=relation_of(neighboring_relation, unit),
-        accountant=accountant,
-    )
+    relation = relation_of(neighboring_relation, unit)
+    make = partial(chosen.plan, budget=budget, neighboring_relation=relation, accountant=accountant)
     try:
         result: Plan[Any] = make(shape, **options)
     except (ArithmeticError, LookupError, ValueError) as error:
@@ -342,7 +338,7 @@ def plan(
             f"budget and options must leave the plan's numbers within the range of float64 for "
             f"{chosen.name}; got {budget!r}. Give a larger budget, or less extreme options."
         ) from error
-    _check_plan(result, chosen)
+    _check_plan(result, chosen, relation)
     # A trial on an empty ledger: a plan never exceeds its own budget.
     Ledger(budget, accountant, result.adaptive).check(*result.events, alone=True)
     return result
@@ -376,7 +372,7 @@ def _blame_bounds(
     ) from error
 
 
-def _check_plan(plan: Plan[Any], solver: Solver[Any]) -> None:
+def _check_plan(plan: Plan[Any], solver: Solver[Any], neighboring_relation: str) -> None:
     """Refuse what the plan of a solver that was added may lack, while nothing is paid for."""
     if not isinstance(plan, Plan):
         raise TypeError(
@@ -396,6 +392,12 @@ def _check_plan(plan: Plan[Any], solver: Solver[Any]) -> None:
         raise TypeError(
             f"accesses of the plan of solver={solver.name!r} must be pairs, such as (mechanism, "
             f"20), of what the run asks for and how often; got {type(asked).__name__}."
+        )
+    stated = {plan.neighboring_relation, *(event.neighboring_relation for event in plan.events)}
+    if stated != {neighboring_relation}:
+        raise ValueError(
+            f"accesses of the plan of solver={solver.name!r} must be calibrated between the "
+            f"neighbors that are asked for, {neighboring_relation!r}; got {sorted(stated)}."
         )
 
 
