@@ -13,6 +13,10 @@ is asked for or in which order.  A run may still stop early, which may follow fr
 :meth:`Curator.finish` pays for the rest: what the run hands back is then a post-processing of the
 run that makes the rest, too, with whatever arguments, and forgets the answers.
 
+Errors.  Whether an answer ends in an error, such as that of an optimizer that does not converge,
+may follow from the rows, and no noise covers it.  So there is no other answer after it, from the
+parts of the rows neither, and the error is all that comes out of the fit, whatever the run does.
+
 Parallel composition.  :meth:`Curator.disjoint` pays once for a list of accesses and returns one
 curator for each of several consecutive parts of the rows, each of which may make every access of
 the list once.  Row numbers alone decide the parts, so neighbors differ in the record of one
