@@ -8,7 +8,7 @@ of the result, which are not to depend on a user's settings.  Threads of our own
 
 from __future__ import annotations
 
-import threading
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -17,7 +17,9 @@ from typing import Any
 import scipy.linalg  # noqa: F401  (SciPy's BLAS is another one than NumPy's, loaded by this)
 import threadpoolctl
 
-_lock = threading.Lock()
+from dpfast._files import new_lock
+
+_lock = new_lock(sys.modules[__name__])
 # How many blocks are open in all threads, and what the first of them found.
 _open = 0
 _found: list[int | None] = []

@@ -16,7 +16,9 @@ import re
 import secrets
 import stat
 import sys
+import threading
 import time
+import weakref
 import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
@@ -290,11 +292,23 @@ else:
 
 
 _forks = 0
+_LOCKED: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def new_lock(owner: Any) -> threading.Lock:
+    """Return a lock for ``owner._lock``, which gets another one in a forked child.
+
+    There a thread that held it would never free it.
+    """
+    _LOCKED.add(owner)
+    return threading.Lock()
 
 
 def _after_fork_in_child() -> None:
     global _forks
     _forks += 1
+    for owner in list(_LOCKED):
+        owner._lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

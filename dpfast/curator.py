@@ -13,6 +13,10 @@ is asked for or in which order.  A run may still stop early, which may follow fr
 :meth:`Curator.finish` pays for the rest: what the run hands back is then a post-processing of the
 run that makes the rest, too, with whatever arguments, and forgets the answers.
 
+Errors.  Whether an answer ends in an error, such as that of an optimizer that does not converge,
+may follow from the rows, and no noise covers it.  So there is no other answer after it, from the
+parts of the rows neither, and the error is all that comes out of the fit, whatever the run does.
+
 Parallel composition.  :meth:`Curator.disjoint` pays once for a list of accesses and returns one
 curator for each of several consecutive parts of the rows, each of which may make every access of
 the list once.  Row numbers alone decide the parts, so neighbors differ in the record of one
@@ -25,16 +29,14 @@ prices of the accesses that tell them apart add up to what was paid, at most.
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from typing import Any, NoReturn, Protocol, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
-import numpy as np
-
-from dpfast.mechanisms import Access, Query
+from dpfast._files import new_lock, this_process
+from dpfast.mechanisms import Access, Query, plain
 from dpfast.privacy import Event
 from dpfast.privacy.checkpoint import Checkpoint
 from dpfast.random import SecureGenerator
@@ -101,10 +103,13 @@ class Curator:
         self._planned = None if planned is None else tuple(access for access, _ in planned)
         # How many accesses there are up to each of them.
         self._ends = list(accumulate(count for _, count in planned or ()))
-        self._made, self._lock = 0, threading.Lock()
+        self._made, self._lock = 0, new_lock(self)
+        self._fixed_here: WeakSet[Fixed] = WeakSet()
         self._prepared: WeakKeyDictionary[Fixed, Any] = WeakKeyDictionary()
         self._parts: tuple[tuple[int, ...], list[Any]] = (), []
         self._public: SecureGenerator | None = None
+        # The first error of an answer, also of parts of the rows.
+        self._errors: list[BaseException] = []
 
     @property
     def public_rng(self) -> SecureGenerator:
@@ -128,10 +133,12 @@ class Curator:
             raise TypeError(
                 f"{type(query).__name__} has {query.fixed} fixed arguments; got {len(values)}."
             )
-        copies = tuple(_copy(value) for value in values)
+        copies = tuple(map(plain, values))
         query.check_point(*copies)
         query.check(*copies)
-        return Fixed(query, copies)
+        fixed = Fixed(query, copies)
+        self._fixed_here.add(fixed)
+        return fixed
 
     def release(self, access: Access[T], *arguments: Any) -> T:
         """Pay, then look: the noisy answer to one access.
@@ -155,25 +162,35 @@ class Curator:
             If it is no access, or not the one that was planned, or the arguments are not as its
             bounds require; nothing was spent.
         """
-        if not isinstance(access, Access):
-            raise TypeError(
-                f"access must be a mechanism for a query, or another Access; got {access!r}. "
-                "Nothing was spent."
-            )
+        self.check_answered()
+        self._check_accesses(access)
         self._follow(access)
         self._check_rows(access)
         fixed, point = self._fixed(access.query, arguments)
+        point = access.plain(*point)
         access.check(*point)
-        log = self._ledger.log
-        if log is None:
-            self._pay(access)
-            return self._answer(access, fixed, point)
 
         def make() -> T:
             self._pay(access)
-            return self._answer(access, fixed, point)
+            try:
+                return self._answer(access, fixed, point)
+            except BaseException as error:
+                self._errors.append(error)
+                raise
 
+        log = self._ledger.log
+        if log is None:
+            return make()
         return log.release(lambda: self._pay(access), make, self._rng)
+
+    def check_answered(self) -> None:
+        """Raise the error of an answer, if one ended in an error.
+
+        Which error, and whether there was one, may follow from the rows: a run that goes on after
+        it, and what that hands back, would tell.
+        """
+        if self._errors:
+            raise self._errors[0]
 
     def cut_weights(self, at: float) -> None:
         """From now on, cut the rows' weights at a public number and stretch them to their bound.
@@ -228,15 +245,23 @@ class Curator:
         ------
         BudgetExceeded
             By the ledger; nothing was spent.
-        ValueError
-            If these are not the accesses that were planned; nothing was spent.
+        TypeError, ValueError
+            If these are no accesses, not those that were planned, or not made for such parts, or
+            there are no such rows; nothing was spent.
         """
+        self.check_answered()
+        self._check_accesses(*accesses)
+        self._follow(*accesses)
+        edges, once = tuple(edges), [(access, 1) for access in accesses]
+        if self._parts[0] != edges:
+            self._parts = edges, [self._rows.part(*ends) for ends in pairwise(edges)]
+        parts = [type(self)(part, _Prepaid(), self._rng, once) for part in self._parts[1]]
+        for part in parts:
+            part._errors = self._errors
+        for part, access in product(parts, accesses):
+            part._check_rows(access)
         self._pay(*accesses)
-        if self._parts[0] != tuple(edges):
-            parts = [self._rows.part(start, stop) for start, stop in pairwise(edges)]
-            self._parts = tuple(edges), parts
-        once = [(access, 1) for access in accesses]
-        return [type(self)(part, _Prepaid(), self._rng, once) for part in self._parts[1]]
+        return parts
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -261,11 +286,29 @@ class Curator:
                     f"{access.where!r}. Nothing was spent on it."
                 )
 
+    def _check_accesses(self, *accesses: Access[Any]) -> None:
+        """Refuse what only looks like an access."""
+        for access in accesses:
+            if not (isinstance(access, Access) and isinstance(access.query, Query | None)):
+                raise TypeError(
+                    f"access must be a mechanism for a query, or another Access; got {access!r}. "
+                    "Nothing was spent."
+                )
+
     def _check_rows(self, access: Access[Any]) -> None:
         """Refuse an access whose price holds for rows of another shape."""
-        stated, rows = (_problem_of(asked) for asked in (access.query or access, self._rows))
+        asked = access.query or access
+        shape, own = (getattr(each, "shape", None) for each in (asked, self._rows))
+        stated, rows = _problem_of(asked), _problem_of(self._rows)
         # Arrays have shapes of another kind, and so has what is asked of them.
-        if hasattr(stated, "check_rows") and hasattr(rows, "check_rows"):
+        of_rows, of_objective = hasattr(rows, "check_rows"), hasattr(own, "certificate")
+        known = type(stated) is type(rows) or not of_rows
+        if not known or (of_objective and not (type(shape) is type(own) and shape == own)):
+            raise ValueError(
+                "what is asked must be made for the public shape of the rows; got "
+                f"{shape!r}. Nothing was spent on it."
+            )
+        if of_rows:
             query = access.query
             fewer = query is not None and query.fewer_rows
             any_loss = access.own_loss
@@ -291,8 +334,8 @@ class Curator:
         if query is None or query.fixed == 0:
             return None, arguments
         if arguments and isinstance(arguments[0], Fixed):
-            if arguments[0].query is not query:
-                raise ValueError("the arguments were fixed for another query.")
+            if arguments[0].query is not query or arguments[0] not in self._fixed_here:
+                raise ValueError("the arguments were fixed for another query, or not here.")
             return arguments[0], arguments[1:]
         return self.fix(query, *arguments[: query.fixed]), arguments[query.fixed :]
 
@@ -313,8 +356,16 @@ class _Prepaid:
 
     log = None
 
+    def __init__(self) -> None:
+        self._process = this_process()
+
     def spend_all(self, events: Sequence[Event]) -> None:
         del events
+        if self._process != this_process():
+            raise RuntimeError(
+                "a part of the rows was paid for in another process, and the two would have two "
+                "answers for one payment."
+            )
 
     def check(self, *events: Event) -> None:
         del events
@@ -331,12 +382,3 @@ def _problem_of(asked: Any) -> Any:
     """The public shape of a problem, or that of an objective's problem."""
     shape = getattr(asked, "shape", None)
     return getattr(shape, "problem", shape)
-
-
-def _copy(value: Any) -> Any:
-    """A copy of an array that nobody can write to; other values are their own."""
-    if not isinstance(value, np.ndarray):
-        return value
-    copied = value.copy()
-    copied.flags.writeable = False
-    return copied

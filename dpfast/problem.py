@@ -62,7 +62,8 @@ class Problem(RowAccess):
     ----------
     X : array-like, SciPy sparse matrix or array, or CodedMatrix of shape (n_samples, n_features)
         Dense float64 and float32 arrays with contiguous rows, sparse CSR and rows in codes are used
-        in place and never written to; see :mod:`dpfast.rows` for the others.
+        in place and never written to; see :mod:`dpfast.rows` for the others.  Do not change them
+        while the problem is used: its bounds hold for the entries that it found.
     y : array-like of shape (n_samples,)
         -1 or +1 for a classification loss, finite numbers for a regression loss (beyond ±1e100 they
         are set to that).
@@ -212,7 +213,7 @@ class Problem(RowAccess):
                     f"max_weight must be None without sample_weight; got {max_weight!r}."
                 )
             return self._parts_of_records(None)
-        weight = self._per_row("sample_weight", sample_weight)
+        weight = self._per_row("sample_weight", sample_weight).copy()
         if weight.min() < 0.0:
             raise ValueError(
                 "sample_weight must hold numbers >= 0; got a negative one. A weight of 0 leaves a "
@@ -843,7 +844,7 @@ def _entries(part: Any) -> Any:
 
 
 def _as_target(y: ArrayLike, loss: Loss, length: int) -> Vector:
-    target = as_vector("y", y, length)
+    target = as_vector("y", y, length).copy()  # or it could be changed when it was checked
     if loss.kind == "classification" and not np.all(np.abs(target) == 1.0):
         raise ValueError(
             f"y must hold -1 and +1 only for the loss {loss.name!r}; it has another value. "

@@ -238,7 +238,8 @@ class ProblemShape:
         rows : ProblemShape
             Of the rows.
         fewer : bool
-            Whether they may be fewer.
+            Whether they may be a part of half of these or less, whose rounding is less, however it
+            is divided; but not blocks, which add up in chains of their own.
         any_loss : bool
             Whether their loss may be another one.
 
@@ -248,7 +249,7 @@ class ProblemShape:
         """
         alike = ["n_features", "intercept", "unit", "max_rows_per_group"]
         alike += [] if any_loss else ["loss"]
-        if not (fewer and rows.n_samples < self.n_samples):
+        if not (fewer and rows.blocks is None and 2 * rows.n_samples <= self.n_samples + 1):
             alike += ["n_samples", "blocks"]
         most = ("n_samples", "data_norm", "max_weight")
         wrong = [name for name in alike if getattr(rows, name) != getattr(self, name)]

@@ -5,6 +5,7 @@ import copy
 import pickle
 import threading
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from unittest import mock
@@ -12,11 +13,23 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from dpfast import Budget, BudgetExceeded, Ledger, Loss, Problem
+from dpfast import Budget, BudgetExceeded, Ledger, Loss, Problem, ProblemShape
+from dpfast.blocks import BlockProblem, from_npy
 from dpfast.curator import Curator
-from dpfast.fused import LastIterate
-from dpfast.mechanisms import Gaussian
-from dpfast.queries import ClippedGradient, DescentIterate, Gram
+from dpfast.fused import LastIterate, PerturbedMinimizer, SampledSteps, State, Walk
+from dpfast.mechanisms import Gaussian, NoisyMax
+from dpfast.objectives import objective_shape
+from dpfast.queries import (
+    BatchSum,
+    CertifiedMinimizer,
+    ClippedGradient,
+    ColumnHistogram,
+    ColumnParts,
+    DescentIterate,
+    Gram,
+    LineSearchLosses,
+    TargetSum,
+)
 from dpfast.random import SecureGenerator
 from dpfast.shape import BlockSizes
 from dpfast.solvers import SOLVERS, Outcome, Plan, carry_out
@@ -212,12 +225,14 @@ FALSE = [
     {"unit": "group", "max_rows_per_group": 1},
 ]  # fmt: skip
 DESCENT = partial(DescentIterate, alpha=0.0, iterations=1, step=1e-9)
+MOMENTS = partial(ColumnParts, radius=1.0)
 
 
 @pytest.mark.parametrize(
     ("made", "false"),
     [*((made, false) for made in (ClippedGradient, DESCENT) for false in FALSE),
-     (DESCENT, {"n_samples": 5000})],
+     *((made, {"n_samples": 5000}) for made in (DESCENT, MOMENTS)),
+     (ClippedGradient, {"n_samples": 998})],
 )  # fmt: skip
 def test_what_is_made_for_other_rows_is_refused_before_anything_is_spent(problem, made, false):
     """A plan that mistakes a bound would be charged too little for what rows can change."""
@@ -230,12 +245,40 @@ def test_what_is_made_for_other_rows_is_refused_before_anything_is_spent(problem
     assert ledger.events == ()
 
 
-def test_a_sum_for_more_rows_serves_fewer(problem):
-    shape = replace(problem.shape, n_samples=5000)
+def test_a_sum_for_all_rows_serves_parts_of_them(problem):
+    shape = replace(problem.shape, n_samples=999)
     access = Gaussian.of_query(100.0, ClippedGradient(shape), RELATION, where="once")
     assert Curator(problem, Ledger(BUDGET), SecureGenerator(0)).release(
         access, np.zeros(shape.dim)
     ).shape == (shape.dim,)
+
+
+def test_a_sum_for_rows_in_one_array_does_not_serve_blocks_of_fewer(classification):
+    """Every block is one addition more."""
+    X, y = classification
+    rows = BlockProblem(from_npy(X, y, block_rows=1), "logistic", data_norm=2.0)
+    access = Gaussian.of_query(
+        100.0, ClippedGradient(replace(rows.shape, n_samples=5000, blocks=None)), RELATION
+    )
+    with pytest.raises(ValueError, match="the shape of the rows; got one with n_samples="):
+        Curator(rows, Ledger(BUDGET), SecureGenerator(0)).release(access, np.zeros(rows.shape.dim))
+
+
+@pytest.mark.parametrize("d", [1, 20, 20_000])
+def test_rounding_of_parts_is_less_than_that_of_all_rows(d):
+    turns = [64 * 256 * k + more for k in (1, 2, 3, 9) for more in (-1, 0, 1)]
+    sizes = sorted({*range(1, 40), *turns, *(2 * n - 1 for n in turns), 10**6})
+    errors = {"sum": {}, "losses": {}}
+    for n in sizes:
+        shape = ProblemShape(n, d, 1.0)
+        errors["sum"][n] = shape.gradient_sum_error()
+        errors["losses"][n] = shape.loss_sum_error(1.0)
+    for of in errors.values():
+        assert all(of[m] <= of[n] for n in sizes for m in sizes if 2 * m <= n + 1)
+    # Of a few rows less, it may be more.
+    assert d < 20_000 or any(
+        of[m] > of[n] for of in errors.values() for n in sizes for m in sizes if m < n
+    )
 
 
 def test_what_does_not_rest_on_the_parameters_of_the_loss_serves_rows_with_others():
@@ -263,6 +306,203 @@ def test_nor_is_an_access_of_several_steps_made_for_other_rows(problem):
     with pytest.raises(ValueError, match="got one with data_norm="):
         curator.release(access)
     assert ledger.events == ()
+
+
+class Spy:
+    """Is whatever it is compared with, and is handed what it is computed with."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __array_ufunc__(self, function, method, *inputs, **settings):
+        self.seen += inputs
+
+    def __lt__(self, other):
+        return True
+
+    __gt__ = __le__ = __ge__ = __lt__
+
+
+def asked_of(rows, query, *arguments, stddev=100.0):
+    curator = Curator(rows, ledger := Ledger(BUDGET), SecureGenerator(0))
+    access = Gaussian.of_query(stddev, query, RELATION, where="once")
+    try:
+        return curator.release(access, *arguments)
+    finally:
+        assert len(ledger.events) == curator.made
+
+
+class TestArguments:
+    """What is checked is what is computed with, and nobody else looks on."""
+
+    def test_what_is_no_number_is_refused(self, classification):
+        X, _ = classification
+        rows = Problem(X, np.arange(len(X)) % 4.0, "poisson", data_norm=2.0)
+        spy = Spy()
+        for top in (spy, np.float64, lambda: 1.0, {1.0}):
+            with pytest.raises(TypeError, match="must be numbers or arrays of numbers; got"):
+                asked_of(rows, TargetSum(rows.shape), top)
+        assert spy.seen == []
+
+    def test_numbers_of_any_kind_are_python_s(self, classification):
+        X, _ = classification
+        rows = Problem(X, np.arange(len(X)) % 4.0, "poisson", data_norm=2.0)
+        for top in (np.float32(2.0), np.int8(2), Fraction(2), 2):
+            assert asked_of(rows, TargetSum(rows.shape), top).shape == (1,)
+
+    @pytest.mark.parametrize("fixed", [True, False])
+    def test_arrays_are_those_that_were_checked(self, problem, monkeypatch, fixed):
+        """Whoever keeps one cannot change it meanwhile, even while noise is paid for."""
+        query = ClippedGradient(problem.shape) if fixed else LineSearchLosses(problem.shape, 2, 1.0)
+        w, met = np.zeros(problem.shape.dim), []
+        points = (w,) if fixed else (w, w, np.array([0.1, 0.2]), 4)
+        monkeypatch.setattr(Ledger, "spend_all", lambda *given: w.fill(np.inf))
+        monkeypatch.setattr(
+            type(query),
+            "prepare" if fixed else "__call__",
+            lambda q, rows, *given: met.append(given),
+        )
+        kind = Gaussian if fixed else NoisyMax
+        access = (
+            kind.of_query(100.0, query, RELATION)
+            if fixed
+            else kind.calibrate(Budget(0.1), query, RELATION)
+        )
+        curator = Curator(problem, Ledger(BUDGET), SecureGenerator(0))
+        with contextlib.suppress(Exception):
+            curator.release(access, *points)
+        assert np.isinf(w).all()
+        np.testing.assert_array_equal(met[0][0], 0.0)
+
+    def test_what_is_fixed_cannot_be_made_to_change(self, problem):
+        curator = Curator(problem, Ledger(BUDGET), SecureGenerator(0))
+        query = Gram(problem.shape, 1.0, 20.0)
+        fixed = curator.fix(query, np.asfortranarray(np.eye(problem.shape.dim)))
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            fixed.values[0].setflags(write=True)
+        far = type(fixed)(query, (1e9 * fixed.values[0],))
+        access = Gaussian.of_query(1e3, query, RELATION)
+        with pytest.raises(ValueError, match="for another query, or not here"):
+            curator.release(access, far)
+        assert curator.made == 0
+
+    def test_what_queries_and_accesses_state_does_not_follow_an_array(self, problem):
+        columns, ridge = np.arange(2), np.zeros(problem.shape.dim)
+        query = ColumnHistogram(problem.shape, columns, 4)
+        access = PerturbedMinimizer(
+            replace(problem.shape, alpha=0.1), RELATION, noise="gaussian", scale=1.0,
+            tolerance=1e-3, output_noise=1.0, more_ridge=ridge,
+        )  # fmt: skip
+        columns[:], ridge[:] = 5, -1.0
+        np.testing.assert_array_equal(query.columns, [0, 1])
+        np.testing.assert_array_equal(access.more_ridge, 0.0)
+        for array in (query.columns, access.more_ridge):
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                array.setflags(write=True)
+
+    def test_the_state_and_the_walk_of_sampled_steps(self, problem):
+        query = BatchSum(problem.shape, "fixed-size", 5, 1.0)
+        access = SampledSteps(query, 10.0, RELATION, n_steps=2)
+        w = np.zeros(problem.shape.dim)
+        state, walk = access.plain(State(w), Walk(np.ones, momentum=np.float32(0.5)))
+        w[:] = np.nan
+        np.testing.assert_array_equal(state.w, 0.0)
+        assert type(walk.momentum) is float
+        for pair in ((mock.Mock(), walk), (state, mock.Mock())):
+            with pytest.raises(TypeError, match="must be a State and a Walk"):
+                access.plain(*pair)
+        with pytest.raises(TypeError, match="must be numbers or arrays"):
+            access.plain(State(Spy()), walk)
+
+    def test_rows_of_a_batch_count_once(self, problem):
+        query, w = BatchSum(problem.shape, "fixed-size", 5, 1.0), np.zeros(problem.shape.dim)
+        assert asked_of(problem, query, w, np.arange(5)).shape == w.shape
+        for rows in (np.zeros(5, dtype=int), np.arange(6)):
+            with pytest.raises(ValueError, match="different rows, at most 5"):
+                asked_of(problem, query, w, rows)
+
+    def test_bounds_of_a_sample_are_not_those_of_all_rows(self, problem):
+        with pytest.raises(ValueError, match="n_rows must be None for a sum over all rows"):
+            asked_of(problem, ClippedGradient(problem.shape, n_rows=5), np.zeros(problem.shape.dim))
+
+
+class TestLookalikes:
+    """Whoever only looks like a query, or like a shape, would state bounds of its own."""
+
+    def test_of_a_query(self, problem):
+        looks = mock.Mock(norm="l2", dimension=1, bound=None, fixed=0)
+        with pytest.raises(TypeError, match="query must be a Query; got Mock"):
+            Gaussian.of_query(1.0, looks, RELATION)
+        access = Gaussian.of_query(1.0, ClippedGradient(problem.shape), RELATION)
+        access.query = looks
+        with pytest.raises(TypeError, match="access must be a mechanism"):
+            Curator(problem, Ledger(BUDGET), SecureGenerator(0)).release(access)
+        with pytest.raises(TypeError, match="query must be a BatchSum; got Mock"):
+            SampledSteps(looks, 1.0, RELATION, n_steps=1)
+        assert looks.prepare.call_count == 0
+
+    def test_of_a_shape(self, problem):
+        class Short:
+            data_norm = row_norm = lipschitz = record_lipschitz = 1e-9
+
+            def __getattr__(self, name):
+                return getattr(problem.shape, name)
+
+            def check_rows(self, *asked):
+                pass
+
+        with pytest.raises(ValueError, match="the public shape of the rows; got <"):
+            asked_of(problem, ClippedGradient(Short()), np.zeros(problem.shape.dim))
+
+    def test_of_an_objective(self, problem):
+        looks = mock.Mock(problem=problem.shape, lacks=None, certificate="gradient", dim=3)
+        with pytest.raises(TypeError, match=r"objective must be one of dpfast\.objectives"):
+            CertifiedMinimizer(looks, 1e-3)
+
+    def test_of_the_objective_that_is_given(self, problem):
+        """Another ridge would move its minimizer less."""
+        given = objective_shape("erm", problem.shape, 0.1)
+        for shape in (given, objective_shape("erm", problem.shape, 10.0)):
+            query = CertifiedMinimizer(shape, 1e-3)
+            if shape is given:
+                assert asked_of(given.on(problem), query).shape == (shape.dim,)
+            else:
+                with pytest.raises(ValueError, match="the public shape of the rows; got ErmShape"):
+                    asked_of(given.on(problem), query)
+
+
+class TestErrors:
+    """That an answer ended in an error may follow from the rows: nothing goes on after it."""
+
+    def fails(self, settled, curator):
+        with contextlib.suppress(ZeroDivisionError):
+            stops(settled, curator)
+        return Outcome(np.zeros(settled.shape.dim))
+
+    @pytest.fixture(autouse=True)
+    def error(self, monkeypatch):
+        def fails(self, *given):
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(ClippedGradient, "prepare", fails)
+
+    def test_a_run_cannot_hide_it(self, settled, problem):
+        ledger = Ledger(BUDGET)
+        with pytest.raises(ZeroDivisionError), made_up(self.fails):
+            carry_out(settled, problem, SecureGenerator(0), ledger)
+        assert sum(event.count for event in ledger.events) == 4
+
+    @pytest.mark.parametrize("of_part", [False, True])
+    def test_nothing_is_asked_after_it(self, settled, problem, of_part):
+        access = settled.settings.first
+        curator = Curator(problem, ledger := Ledger(BUDGET), SecureGenerator(0))
+        asked = curator.disjoint((0, 250, 500), access)[1] if of_part else curator
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                asked.release(access, np.zeros(settled.shape.dim))
+        with pytest.raises(ZeroDivisionError):
+            curator.disjoint((0, 250, 500), access)
+        assert len(ledger.events) == curator.made == 1
 
 
 class TestParts:
@@ -329,13 +569,39 @@ class TestParts:
             curator.disjoint(self.EDGES, settled.settings.first, settled.settings.first)
         assert ledger.events == ()
 
-    def test_weights_are_cut_in_parts_that_were_seen_before(self, settled, classification):
+    @pytest.mark.parametrize(
+        ("edges", "false"),
+        [
+            ((0, 100, 501), {}),
+            ((0, 100, 100), {}),
+            ((-1, 100), {}),
+            ((0, 1.5), {}),
+            ((0, 400, 500), {}),  # more than half of them
+            (EDGES, {"data_norm": 1.0}),
+            (EDGES, {"n_samples": 300}),
+        ],
+    )
+    def test_what_parts_cannot_answer_is_not_paid_for(self, problem, ledger, edges, false):
+        shape = replace(problem.shape, **false)
+        access = Gaussian.of_query(100.0, ClippedGradient(shape), RELATION, where="once")
+        curator = Curator(problem, ledger, SecureGenerator(0))
+        with pytest.raises((TypeError, ValueError)):
+            curator.disjoint(edges, access)
+        assert (ledger.events, curator.made) == ((), 0)
+
+    def test_nor_what_only_looks_like_an_access(self, problem, ledger):
+        curator = Curator(problem, ledger, SecureGenerator(0))
+        with pytest.raises(TypeError, match="access must be a mechanism"):
+            curator.disjoint(self.EDGES, mock.Mock(events=lambda: ()))
+        assert curator.made == 0
+
+    def test_weights_are_cut_in_parts_that_were_seen_before(self, classification):
         weight = np.linspace(0.5, 2.0, len(classification[1]))
         rows = Problem(
             *classification, "logistic", data_norm=2.0, sample_weight=weight, max_weight=2.0
         )
         curator = Curator(rows, Ledger(BUDGET), SecureGenerator(0))
-        access = settled.settings.second
+        access = Gaussian.of_query(100.0, ClippedGradient(rows.shape), RELATION, where="once")
         before = curator.disjoint(self.EDGES, access)
         curator.cut_weights(1.0)
         after = curator.disjoint(self.EDGES, access)

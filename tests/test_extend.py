@@ -207,3 +207,21 @@ def test_a_plan_names_its_own_solver(descent, monkeypatch):
     problem = small_problem()
     with pytest.raises(ValueError, match="say solver='mine'; those of 'mine' say 'descent'"):
         plan(problem, "mine", Budget(1.0, 1e-6))
+
+
+@pytest.mark.parametrize("changed", ["accesses", "neighboring_relation"])
+def test_a_plan_is_for_the_neighbors_that_are_asked_for(descent, monkeypatch, changed):
+    """The absent record moves half as much, and a report that says so is not what was asked."""
+    solver = SOLVERS["descent"]
+
+    def other(shape, budget, *, neighboring_relation, **settings):
+        given = {"neighboring_relation": "add_or_remove_one", **settings}
+        found = solver.plan(shape, budget, **given)
+        if changed == "accesses":
+            return dataclasses.replace(found, neighboring_relation=neighboring_relation)
+        asked = solver.plan(shape, budget, neighboring_relation=neighboring_relation, **settings)
+        return dataclasses.replace(asked, neighboring_relation=found.neighboring_relation)
+
+    monkeypatch.setitem(SOLVERS, "descent", dataclasses.replace(solver, plan=other))
+    with pytest.raises(ValueError, match="that are asked for, 'replace_one'; got"):
+        plan(small_problem(), "descent", Budget(1.0, 1e-6))

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 import dpfast
-from dpfast import Budget, BudgetAccountant, LogisticRegression
+from dpfast import Budget, BudgetAccountant, LogisticRegression, ProblemShape, plan
 from dpfast.errors import DpfastError
 from dpfast.privacy.ledger import kinds
 from dpfast.solvers import SOLVERS
@@ -229,3 +229,33 @@ def test_one_class_must_be_declared_as_one_of_two():
         LogisticRegression(data_norm=1.0).fit(X, np.ones_like(Y))
     model = LogisticRegression(data_norm=1.0, classes=[-1, 1], epsilon=1e4, random_state=0)
     assert (model.fit(X, np.ones_like(Y)).predict(X) == 1).all()
+
+
+@pytest.mark.parametrize("budget", [Budget(1.0), Budget(100.0)])
+@pytest.mark.parametrize(
+    ("solver", "bounds"),
+    [
+        ("auto", {"intercept": 1e100}),
+        ("auto", {"data_norm": 1e100, "max_weight": 1e100}),
+        ("output-perturbation", {"data_norm": 1e-100}),
+        ("dp-gd", {"data_norm": 1e-100, "alpha": 1e-100}),
+        ("dp-adassp", {"data_norm": 1e-100, "max_weight": 1e-100}),
+    ],
+)
+def test_bounds_with_which_there_is_no_plan_are_named(solver, bounds, budget):
+    loss = "squared" if solver == "dp-adassp" else "logistic"
+    given = {"n_samples": 1000, "n_features": 3, "data_norm": 1.0, "loss": loss, "intercept": 0.0}
+    names = ", ".join(bounds)
+    with pytest.raises(
+        ValueError, match=rf"^{names} must be between 1e-15 and 1e15.*; got {names[:5]}"
+    ):
+        plan(ProblemShape(**{**given, **bounds}), solver, budget)
+
+
+def test_what_else_is_wrong_is_said_instead():
+    """Whoever has two faults is told of the one that stays."""
+    shape = ProblemShape(1000, 3, 1e-100, "logistic", 1e100)
+    with pytest.raises(ValueError, match="budget must be larger for this problem"):
+        plan(shape, "objective-perturbation", Budget(1e-9))
+    with pytest.raises(ValueError, match="loss must be 'squared'"):
+        plan(shape, "dp-adassp", Budget(1.0))

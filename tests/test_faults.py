@@ -20,14 +20,27 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from forks import in_child
 from threads import in_threads
 
-from dpfast import Budget, BudgetAccountant, BudgetExceeded, LogisticRegression
+from dpfast import (
+    Budget,
+    BudgetAccountant,
+    BudgetExceeded,
+    Ledger,
+    LogisticRegression,
+    Problem,
+    _blas,
+)
 from dpfast.cli import fit as fit_command
 from dpfast.cli import main
 from dpfast.curator import Curator
 from dpfast.errors import BudgetFileError
+from dpfast.mechanisms import Gaussian
 from dpfast.privacy import ZCDPEvent
+from dpfast.privacy.repeats import FITS
+from dpfast.queries import ClippedGradient
+from dpfast.random import SecureGenerator
 from dpfast.tabular import TableModel, TableSchema
 from dpfast.tabular.model_file import StoredModel, read_model, write_model
 
@@ -389,6 +402,28 @@ def test_children_of_a_fork_fit_with_noise_of_their_own():
         os.waitpid(child, 0)
     assert len(found[-1]) == len(found[0])
     assert len(set(found)) == 3
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:This process.*fork:DeprecationWarning")
+def test_a_child_of_a_fork_waits_for_no_thread_of_its_parent():
+    """Each lock is held in the parent when the child is made, as if a thread were paying."""
+    X, y = rows()
+    problem = Problem(X, y, data_norm=1.0)
+    ledger = Ledger(BUDGET)
+    curator = Curator(problem, ledger, SecureGenerator())
+    access = Gaussian.of_query(1e3, ClippedGradient(problem.shape), "replace_one", where="step")
+    (part,) = curator.disjoint([0, 20], access)
+
+    def act():
+        assert ledger.events == (access.event(),) and ledger.used() > 0.0
+        for one in (curator, part):
+            with pytest.raises(RuntimeError, match="in another process"):
+                one.release(access, np.zeros(3))
+        return fitted().coef_.tobytes()
+
+    with ledger._lock, curator._lock, part._lock, _blas._lock, FITS._lock:
+        assert len(in_child(act)) == 16
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])

@@ -424,6 +424,15 @@ def test_arrays_by_columns_are_copied_up_to_a_size(monkeypatch):
     assert storage.by_rows(by_columns) is by_columns
 
 
+def test_targets_and_weights_stay_as_they_were_checked(classification):
+    X, _ = classification
+    y, weight = np.arange(len(X)) % 4.0, np.full(len(X), 0.5)
+    problem = Problem(X, y, "poisson", data_norm=1.0, sample_weight=weight, max_weight=1.0)
+    y *= 1e6
+    weight *= 1e6
+    assert (problem.target.max(), problem.sample_weight.max()) == (3.0, 0.5)
+
+
 def test_weights(classification):
     """An integer weight is a repeated row; the mean stays over n."""
     X, y = classification

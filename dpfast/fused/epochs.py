@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -110,6 +110,8 @@ class SampledSteps(Access[State]):
         n_steps: int,
         noise: str = "auto",
     ) -> None:
+        if not isinstance(query, BatchSum):
+            raise TypeError(f"query must be a BatchSum; got {type(query).__name__}.")
         check_choice("noise", noise, NOISES)
         self.noise = "discrete" if noise == "auto" else noise
         self._sum, self._first, self._n_steps = query, 0, n_steps
@@ -163,6 +165,19 @@ class SampledSteps(Access[State]):
             where=self.where + exactness,
             count=count,
         )
+
+    def plain(self, *point: Any) -> tuple[Any, ...]:
+        """Return a state and a walk of arrays that will not change, and the number of steps."""
+        state, walk, *taken = point
+        if not (type(state) is State and type(walk) is Walk):
+            raise TypeError(
+                f"arguments must be a State and a Walk; got {type(state).__name__} and "
+                f"{type(walk).__name__}. Nothing was spent."
+            )
+        state = State(*super().plain(state.w, state.velocity, state.average))
+        names = "alpha", "w_radius", "momentum", "snapshot", "snapshot_gradient"
+        settled = super().plain(*(getattr(walk, name) for name in names))
+        return state, replace(walk, **dict(zip(names, settled, strict=True))), *taken
 
     def check(self, *point: Any) -> None:
         """Refuse a point from which the sums may have no finite value."""

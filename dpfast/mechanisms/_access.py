@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from dpfast.mechanisms._query import Query
+from dpfast.mechanisms._query import Query, plain
 from dpfast.privacy import Event
 
 if TYPE_CHECKING:
@@ -41,6 +41,18 @@ class Access(ABC, Generic[T]):
     @abstractmethod
     def events(self, count: int = 1) -> tuple[Event, ...]:
         """Return what `count` such accesses are charged as."""
+
+    def plain(self, *point: Any) -> tuple[Any, ...]:
+        """Return the arguments as they are now, in objects that will not change.
+
+        Raises
+        ------
+        TypeError
+            If one is no number and no array.
+        """
+        if self.query is not None and self.query.takes_functions:
+            return point
+        return tuple(map(plain, point))
 
     def check(self, *point: Any) -> None:
         """Refuse arguments for which the price does not hold, before anything is spent.

@@ -92,6 +92,8 @@ class Mechanism(Access[T]):
         cls, query: Query, neighboring_relation: str, where: str, made: Callable[..., Self]
     ) -> Self:
         """The mechanism that `made` makes from what the query states of itself."""
+        if not isinstance(query, Query):
+            raise TypeError(f"query must be a Query; got {type(query).__name__}.")
         if query.norm != cls.norm:
             raise ValueError(
                 f"query must be measured in {cls.norm!r} for {cls.__name__}; got "

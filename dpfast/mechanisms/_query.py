@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dpfast._validation import python_number
 
@@ -32,7 +32,10 @@ class Query(ABC):
         How many leading arguments the bounds, or state that is kept between releases, rest on.
         They are checked by :meth:`check` and given to :meth:`prepare`.
     fewer_rows : bool
-        Whether the bounds hold for fewer rows, too, as those of sums do.
+        Whether the bounds hold for halves of the rows and smaller parts, too, as no mean's do.
+        Queries of which it is true have the reason in their docstring.
+    takes_functions : bool
+        Whether arguments may be functions of the rows, of callers that hold these themselves.
     any_parameter : bool
         Whether they hold for any parameter and width of the rows' loss: values do not depend on
         these, or no slope counts more for them.
@@ -47,15 +50,18 @@ class Query(ABC):
     norm: Literal["l2", "l1", "range"] = "l2"
     largest_argument: float = LARGEST_ARGUMENT
     fixed: int = 0
-    fewer_rows: ClassVar[bool] = True
+    fewer_rows: ClassVar[bool] = False
+    takes_functions: ClassVar[bool] = False
     any_parameter: ClassVar[bool] = False
     monotone: ClassVar[bool] = False
     dimension: int
     bound: float | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # In the arithmetic of NumPy's scalars sensitivities could round down.
-        super().__setattr__(name, python_number(value))
+        # In the arithmetic of NumPy's scalars sensitivities could round down; and what is stated
+        # must not change after it was charged.
+        value = frozen(value) if isinstance(value, np.ndarray) else python_number(value)
+        super().__setattr__(name, value)
 
     @abstractmethod
     def sensitivity(self, neighboring_relation: str) -> float:
@@ -100,6 +106,35 @@ class Query(ABC):
         fixed, point = arguments[: self.fixed], arguments[self.fixed :]
         self.check(*fixed)
         return self(self.prepare(rows, *fixed), *point)
+
+
+def frozen(values: ArrayLike) -> NDArray[Any]:
+    """A copy of an array whose memory nobody can write to: that of bytes."""
+    array = np.asarray(values)
+    if array.dtype == np.dtype(object):
+        array = array.astype(np.float64)
+    return np.ndarray(array.shape, array.dtype, array.tobytes())
+
+
+def plain(value: Any) -> Any:
+    """What an argument is now: a number, a text, None, or an array that will not change.
+
+    Other objects could be one thing when they are checked and another one when they are computed
+    with, and are handed the rows where an operator of theirs is called.
+
+    Raises
+    ------
+    TypeError
+    """
+    number = python_number(value)
+    if number is None or type(number) in (int, float, bool, str):
+        return number
+    if isinstance(value, np.ndarray | list | tuple):
+        return frozen(value)
+    raise TypeError(
+        "arguments must be numbers or arrays of numbers; got "
+        f"{type(value).__name__}. Nothing was spent."
+    )
 
 
 def check_size(name: str, *arguments: Any, largest: float = LARGEST_ARGUMENT) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpfast._files import check_unchanged, checksum, read_json, this_process
+from dpfast._files import check_unchanged, checksum, new_lock, read_json, this_process
 from dpfast._validation import check_choice, check_flag
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy import ledger_text
@@ -174,7 +173,7 @@ class Ledger:
         self._accountant = accountant
         self._events: list[Event] = []
         self._total = _Total(Counter(), 0.0)
-        self._lock = threading.Lock()
+        self._lock = new_lock(self)
         #: Where a fit that can be interrupted writes down what it spends.
         self.log: Checkpoint | None = None
         # What was checked together before anything was spent, and what of it is not spent yet.

@@ -12,12 +12,12 @@ that a search chose by fifteen other fits does not say that it is all that was l
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
+from dpfast._files import new_lock
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.budget import MAX_EPSILON, Budget
 from dpfast.privacy.ledger import Ledger
@@ -56,7 +56,7 @@ class FitLog:
 
     def __init__(self) -> None:
         self._fits: dict[tuple[object, ...], _Fit] = {}
-        self._lock = threading.Lock()
+        self._lock = new_lock(self)
 
     def note(
         self, n_records: int, n_features: int, report: PrivacyReport

@@ -71,6 +71,16 @@ class BatchSum(Query):
         largest = self.longest * self.shape.max_weight
         return 1.01 * UNIT * (self.capacity + 8) * self.capacity * largest
 
+    def check_point(self, *point: Any) -> None:
+        """Refuse a batch with a row twice, or with more rows than rounding is charged for."""
+        super().check_point(*point)
+        rows = np.asarray(point[1])
+        if len(np.unique(rows)) < len(rows) or len(rows) > self.capacity:
+            raise ValueError(
+                f"a batch must be different rows, at most {self.capacity}; got {len(rows)}. "
+                "Nothing was spent."
+            )
+
     def __call__(self, prepared: RowAccess, *point: Any) -> Vector:
         """The sum at w over the rows with these numbers."""
         w, rows, *snapshot = point

@@ -110,7 +110,9 @@ class CountsBeyond(Query):
     that are read in parts.  Of a group of rows, it is the share of them that lies there.
 
     Sensitivity: ``√(2d)`` in l2.  One record, replaced or absent, changes each of the 2d counts by
-    at most 1: what a group adds is in [0, 1].  The counts are exact in float64, see `shares_of`.
+    at most 1: what a group adds is in [0, 1].  An absent one reaches that, too: where the first
+    place is above the second, as in a search whose ends have crossed, a row between the two counts
+    in both.  The counts are exact in float64, see `shares_of`.
 
     Parameters
     ----------

@@ -40,6 +40,9 @@ class ClippedGradient(Query):
       2006), ``√dim`` times that, or ``L (R₁ + |intercept|)`` if R₁ bounds the rows' l1 norms; if
       that is less, rows are clipped to it in l1.
 
+    So it is of parts of the rows: a row's vector is what it is among all, and rounding is charged
+    for more of them.
+
     Parameters
     ----------
     shape : ProblemShape
@@ -58,7 +61,7 @@ class ClippedGradient(Query):
         If nothing bounds the gradients, or two bounds would have to be enforced.
     """
 
-    fixed = 1
+    fixed, fewer_rows = 1, True
 
     def __init__(
         self,
@@ -112,6 +115,15 @@ class ClippedGradient(Query):
         clipped = self.clip_norm if self.clip_order == 2 else math.inf
         return self.shape.gradient_sum_error(clipped, self.n_rows)
 
+    def check(self, *fixed: Any) -> None:
+        """Refuse a sum over all rows where bounds are those of a sample."""
+        del fixed
+        if self.n_rows < self.shape.n_samples:
+            raise ValueError(
+                f"n_rows must be None for a sum over all rows; got {self.n_rows} of "
+                f"{self.shape.n_samples}. Nothing was spent."
+            )
+
     def prepare(self, rows: RowSums, *fixed: Any) -> Vector:
         """The sum."""
         return rows.clipped_gradient(fixed[0], self.clip_norm, clip_order=self.clip_order)[0]
@@ -146,7 +158,7 @@ class GradientStep(Query):
         What else is to be charged as if it were a rounding error.
     """
 
-    fixed, fewer_rows = 1, False
+    fixed = 1
 
     def __init__(self, shape: ProblemShape, step: float, radius: float, slack: float = 0.0) -> None:
         self.shape, self.step, self.radius, self.slack = shape, step, radius, slack

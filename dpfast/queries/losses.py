@@ -90,7 +90,8 @@ class LineSearchLosses(Query):
 
     Sensitivity: a record present in one of two neighbors only moves all scores by amounts in
     ``[0, c K]``, or in ``[-c K, 0]``, c the largest weight; a replaced record by amounts in
-    ``[-c K, c K]``.  Both are intervals of length ``k c K`` that hold 0.
+    ``[-c K, c K]``.  Both are intervals of length ``k c K`` that hold 0.  So it is of parts of the
+    rows: a row's losses are what they are among all, and rounding is charged for more of them.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ class LineSearchLosses(Query):
     """
 
     norm: Literal["l2", "l1", "range"] = "range"
-    monotone = True
+    monotone = fewer_rows = True
 
     def __init__(self, shape: ProblemShape, candidates: int, loss_clip: float) -> None:
         self.shape, self.loss_clip = shape, loss_clip

@@ -22,6 +22,7 @@ from dpfast._validation import check_integer, check_real
 from dpfast.errors import CertificateNotReached
 from dpfast.mechanisms import Query
 from dpfast.objectives import Erm, ErmShape, LinearTerm, Smoothable
+from dpfast.objectives._contract import Described
 from dpfast.optimizers import (
     OPTIMIZERS,
     OptimizeResult,
@@ -74,8 +75,6 @@ class CertifiedMinimizer(Query):
     TypeError, ValueError
         If the objective has no certificate, or the optimizer cannot work on it.
     """
-
-    fewer_rows = False
 
     def __init__(
         self,
@@ -293,8 +292,6 @@ class DescentIterate(Query):
         If an argument is out of the range in which the bound holds.
     """
 
-    fewer_rows = False
-
     def __init__(
         self,
         shape: ProblemShape,
@@ -420,6 +417,11 @@ def certified_minimizer(
 
 def check_certifiable(shape: Any) -> None:
     """Refuse objectives without a bound of their minimizers' distance, or without a certificate."""
+    if not issubclass(type(shape), Described):
+        raise TypeError(
+            f"objective must be one of dpfast.objectives; got a shape of type "
+            f"{type(shape).__name__}."
+        )
     if shape.lacks is not None:
         raise ValueError(f"loss must be {shape.lacks}; got {shape.problem.loss.name!r}.")
     if shape.certificate is None:

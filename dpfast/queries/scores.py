@@ -29,6 +29,8 @@ class ScoreSum(Query):
         What a single number is measured in makes no difference.
     """
 
+    takes_functions = True
+
     def __init__(self, n_samples: int, norm: Literal["l2", "l1", "range"]) -> None:
         self.n_samples, self.norm = n_samples, norm
         self.dimension = 1

@@ -656,9 +656,8 @@ def _correlation(moments: Matrix, noise: float, found: Coordinates) -> tuple[Mat
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
     transform = found.transform.copy()
     transform[:, :free] /= unit
-    white, apart = _whitening(moments, noise), transform[:, :free]
     # Of the columns' transform few entries are not zero.
-    transform[:, :free] = white * apart if isinstance(white, float) else csr_array(apart) @ white
+    transform[:, :free] = csr_array(transform[:, :free]) @ _whitening(moments, noise)
     return transform, counted_again
 
 
@@ -674,8 +673,7 @@ def _correlation_left(ask: Callable[[Matrix], tuple[Matrix, float]], found: Coor
     held = found.transform[: len(others), :free][others]
     # SciPy before 1.14 has no null space of an empty matrix.
     basis = null_space(held) if len(held) else np.eye(free)
-    white = _whitening(*ask(found.transform[:, :free] @ basis))
-    within = np.diag(np.full(basis.shape[1], white)) if isinstance(white, float) else white
+    within = _whitening(*ask(found.transform[:, :free] @ basis))
     change = np.eye(len(found.transform))
     change[:free, :free] += basis @ (within - np.eye(len(within))) @ basis.T
     return found.transform @ change
@@ -686,10 +684,10 @@ def _norm(deviation: float, size: int) -> float:
     return 2.0 * math.sqrt(size) * deviation
 
 
-def _whitening(moments: Matrix, deviation: float) -> Matrix | float:
+def _whitening(moments: Matrix, deviation: float) -> Matrix:
     """What makes coordinates of these second moments white, where it stands out of the noise.
 
-    One number for all of them if these are many, and noise explains how far eigenvalues are from
+    One factor for all of them if these are many, and noise explains how far eigenvalues are from
     their mean: vectors are noise then.
     """
     d = len(moments)
@@ -698,7 +696,7 @@ def _whitening(moments: Matrix, deviation: float) -> Matrix | float:
         mean = float(np.trace(moments)) / d
         if _is_within(moments - mean * np.eye(d), noise):
             left = max(0.0, abs(mean - 1.0) - _BELIEF_IN_MEAN * noise)
-            return 1.0 / math.sqrt(1.0 + math.copysign(left, mean - 1.0))
+            return np.eye(d) / math.sqrt(1.0 + math.copysign(left, mean - 1.0))
     # All vectors: those that stand out alone take as long, and the others need a basis, too.
     eigenvalues, vectors = np.linalg.eigh(moments)
     # White is the guess; only what is further from it than the noise reaches is believed.

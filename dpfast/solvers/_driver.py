@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -324,26 +326,53 @@ def plan(
     unit = getattr(_of_problem(shape), "unit", "row")
     # Refuses a budget that the accountant cannot limit before anything is planned.
     Ledger(budget, accountant)
+    relation = relation_of(neighboring_relation, unit)
+    make = partial(chosen.plan, budget=budget, neighboring_relation=relation, accountant=accountant)
     try:
-        result: Plan[Any] = chosen.plan(
-            shape,
-            budget,
-            neighboring_relation=relation_of(neighboring_relation, unit),
-            accountant=accountant,
-            **options,
-        )
-    except OverflowError as error:
+        result: Plan[Any] = make(shape, **options)
+    except (ArithmeticError, LookupError, ValueError) as error:
+        _blame_bounds(shape, options, make, error)
+        if not isinstance(error, OverflowError):
+            raise
         raise ValueError(
             f"budget and options must leave the plan's numbers within the range of float64 for "
             f"{chosen.name}; got {budget!r}. Give a larger budget, or less extreme options."
         ) from error
-    _check_plan(result, chosen)
+    _check_plan(result, chosen, relation)
     # A trial on an empty ledger: a plan never exceeds its own budget.
     Ledger(budget, accountant, result.adaptive).check(*result.events, alone=True)
     return result
 
 
-def _check_plan(plan: Plan[Any], solver: Solver[Any]) -> None:
+def _blame_bounds(
+    shape: Any, options: dict[str, Any], make: Callable[..., Plan[Any]], error: Exception
+) -> None:
+    """Name the bounds with which there is no plan, or what is wrong without them."""
+    bounds = {name: getattr(shape, name, None) for name in ("data_norm", "intercept", "max_weight")}
+    bounds["alpha"] = options.get("alpha", getattr(shape, "alpha", None))
+    extreme = {
+        name: bound
+        for name, bound in bounds.items()
+        if isinstance(bound, int | float) and bound != 0.0 and not 1e-15 <= abs(bound) <= 1e15
+    }
+    if not extreme or not isinstance(shape, ProblemShape):
+        return
+    usual: dict[str, Any] = {**dict.fromkeys(extreme, 1.0), "alpha": None}
+    try:
+        make(replace(shape, **usual), **{**options, **{k: "auto" for k in options if k == "alpha"}})
+    except OverflowError:
+        return
+    except Exception as plainer:
+        raise plainer from error  # something else is wrong, too
+    raise ValueError(
+        f"{', '.join(extreme)} must be between 1e-15 and 1e15, or numbers of the plan leave the "
+        f"range of float64; got {', '.join(f'{n}={b:g}' for n, b in extreme.items())}. Divide the "
+        "columns or the weights, and their bound, by a public number (an intercept is the "
+        "intercept_scaling of estimators). Nothing was spent."
+    ) from error
+
+
+def _check_plan(plan: Plan[Any], solver: Solver[Any], neighboring_relation: str) -> None:
     """Refuse what the plan of a solver that was added may lack, while nothing is paid for."""
     if not isinstance(plan, Plan):
         raise TypeError(
@@ -363,6 +392,12 @@ def _check_plan(plan: Plan[Any], solver: Solver[Any]) -> None:
         raise TypeError(
             f"accesses of the plan of solver={solver.name!r} must be pairs, such as (mechanism, "
             f"20), of what the run asks for and how often; got {type(asked).__name__}."
+        )
+    stated = {plan.neighboring_relation, *(event.neighboring_relation for event in plan.events)}
+    if stated != {neighboring_relation}:
+        raise ValueError(
+            f"accesses of the plan of solver={solver.name!r} must be calibrated between the "
+            f"neighbors that are asked for, {neighboring_relation!r}; got {sorted(stated)}."
         )
 
 
@@ -416,6 +451,7 @@ def carry_out(
     curator = Curator(problem, ledger, rng, None if plan.adaptive else plan.accesses)
     try:
         outcome = run(plan, curator)
+        curator.check_answered()
     except Exception:
         # That it failed here may follow from what was released, too.  With a log it can go on.
         with suppress(BudgetExceeded):

@@ -205,7 +205,7 @@ class _Gradients:
         transform: Matrix,
         units: _Units,
     ) -> None:
-        self._settings, self._units, self._rows = settings, units, shape.n_samples
+        self._settings, self._units, self._n = settings, units, shape.n_samples
         self._curator, self._transform = curator, operator(shape, transform)
         mechanism, pace = settings.gradient, None
         assert mechanism.query is not None
@@ -236,7 +236,7 @@ class _Gradients:
         noisy = self._curator.release(settings.gradient, self._fixed, point, *asked)
         if pace is not None:
             self.noise, noisy = self._planned * pace.change, pace.gradient(noisy)
-        noisy = noisy.reshape(z.shape) / self._rows
+        noisy = noisy.reshape(z.shape) / self._n
         if settings.classes is not None:
             noisy -= noisy.mean(axis=1, keepdims=True)
         self.norms.append(units.loss * float(np.linalg.norm(noisy)))

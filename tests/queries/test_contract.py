@@ -73,6 +73,19 @@ def test_queries_with_slopes_are_tried_with_other_parameters():
     assert {GroupGradient, QuantileSlopes, RelativeGradient} <= tried
 
 
+OF_PARTS = [case for case in CASES if case.make(2).fewer_rows]
+
+
+@pytest.mark.parametrize("case", OF_PARTS, ids=lambda case: case.name)
+def test_parts_of_the_rows_are_no_farther_apart(case):
+    check(replace(case, make=lambda size: case.make(2 * size)), *relations_of(case))
+
+
+def test_queries_serve_parts_of_the_rows_only_if_they_say_so():
+    assert {type(case.make(2)) for case in OF_PARTS} == {ClippedGradient, LineSearchLosses}
+    assert not Query.fewer_rows  # as must be of means, which a row of few moves farther
+
+
 def test_every_query_has_a_case():
     known = {type(case.make(1)) for case in CASES}
     known |= {parent for kind in known for parent in kind.__mro__}

@@ -191,6 +191,13 @@ def test_groups_that_count_more_the_more_rows_they_have(name, relation, monkeypa
         check(replace(case, storages=("float64",)), relation)
 
 
+def test_an_absent_row_in_one_of_two_counts(monkeypatch):
+    """Where places have crossed, it is in both."""
+    kind = dpfast.queries.CountsBeyond
+    monkeypatch.setattr(kind, "sensitivity", lambda self, which: np.sqrt(self.dimension / 2))
+    assert caught(kind, "add_or_remove_one")
+
+
 @pytest.mark.parametrize("name", ON_THE_NORM)
 def test_rows_longer_than_stated(name, monkeypatch):
     honest = contract.Problem

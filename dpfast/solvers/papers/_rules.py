@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import scipy.optimize
@@ -31,7 +31,7 @@ def lowy_ridge(task: Task) -> float:
         return _ridge_of(lowy2021.guarantee(setting, risk=task.risk))
 
     def at(log_ridge: float, smooth: bool) -> lowy2021.Guarantee:
-        there = _setting(task, dataclasses.replace(goal, alpha=math.exp(log_ridge)))
+        there = _setting(task, replace(goal, alpha=math.exp(log_ridge)))
         return lowy2021.guarantee(there, smooth=smooth, risk=task.risk)
 
     def excess(log_ridge: float, smooth: bool) -> float:
@@ -71,7 +71,7 @@ def _setting(task: Task, goal: Any) -> lowy2021.Setting:
         epsilon=budget.epsilon,
         delta=delta,
         # That of the loss part, however large the ridge is.
-        smoothness=dataclasses.replace(goal, alpha=1e-100).smoothness,
+        smoothness=replace(goal, alpha=1e-100).smoothness,
         spread=spread,
     )
 
