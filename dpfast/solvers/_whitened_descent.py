@@ -668,39 +668,39 @@ def weight_noise(
 ) -> Vector:
     """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
-    In units of the usual curvature, `ground`: 0 is flat.  The recursion of `descend` is linear in
-    the noise at a fixed curvature, so each step's noise has a share in the average.  Steps were
-    longer by the factor `change`.
+    In units of the usual curvature, `ground`: 0 is flat.  Each step's noise has a share in the
+    average.  Steps were longer by the factor `change`.
     """
-    steps, momentum = settings.iterations, settings.momentum
-    first = settings.first_averaged
     if ground is None:
         ground = _ground(settings, shape.loss) if settings.ground is None else settings.ground
-    pull = settings.shrinkage + ground * curved
-    paces = settings.step * settings.paces
-    # From the last step back: what a change of its iterate does to the average.
-    squares, after, later = np.zeros_like(pull), np.zeros_like(pull), np.zeros_like(pull)
-    for k in reversed(range(steps)):
-        effect = (k >= first) / (steps - first) + (1.0 + momentum) * after - momentum * later
-        squares += (paces[k] * effect) ** 2
-        after, later = (1.0 - paces[k] * pull) * effect, after
+    shares = _shares_of_steps(settings, ground * curved)
     noise = settings.gradient.stddev / shape.n_samples / settings.curvature
-    return change * noise * np.sqrt(squares)
+    return change * noise * np.sqrt(np.square(shares).sum(axis=0))
 
 
 def way_gone(settings: Settings) -> float:
     """Which part of the way from 0 to the minimum lies behind the average of the late iterates.
 
-    Where the loss is curved as it usually is, by the same recursion as the noise's.
+    Where the loss is curved as it usually is.
     """
     assert settings.ground is not None
-    at = last = total = 0.0
-    for k in range(settings.iterations):
-        z = at + settings.momentum * (at - last)
-        move = settings.ground * (z - 1.0) + settings.shrinkage * z
-        at, last = z - settings.step * move, at
-        total += at * (k >= settings.first_averaged)
-    return total / (settings.iterations - settings.first_averaged)
+    return settings.ground * float(_shares_of_steps(settings, settings.ground).sum())
+
+
+def _shares_of_steps(settings: Settings, curved: Vector | float) -> Matrix:
+    """How a gradient's error at each step changes the average, at a fixed curvature.
+
+    The recursion of `descend` is linear in it there.
+    """
+    steps, momentum, first = settings.iterations, settings.momentum, settings.first_averaged
+    pull, paces = np.atleast_1d(settings.shrinkage + curved), settings.step * settings.paces
+    # From the last step back: what a change of its iterate does to the average.
+    shares, after, later = np.empty((steps, len(pull))), np.zeros_like(pull), np.zeros_like(pull)
+    for k in reversed(range(steps)):
+        effect = (k >= first) / (steps - first) + (1.0 + momentum) * after - momentum * later
+        shares[k] = paces[k] * effect
+        after, later = (1.0 - paces[k] * pull) * effect, after
+    return shares
 
 
 def _ground(settings: Settings, loss: Loss) -> float:
