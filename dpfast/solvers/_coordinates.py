@@ -408,25 +408,16 @@ class _Known:
         size, apart = above + below, _SQRT_2 * noise
         known = self.scale * np.where(self.counted, noise, apart)
         self.center = self.centers.add(offset + self.scale * mean, known)
-        moves = ~self.categories & (np.minimum(above, below) > _MOVES * noise)
-        reach, doubt = self.scale * below, self.scale * _MOVES * noise
-        above_least, above_most = reach - _ZEROS * offset, reach - _MOST_ZEROS * offset
-        self.moves, self.zeros = moves, moves & (above_least > 0.0) & (above_most < 0.0)
-        self.others = moves & ((above_least < -doubt) | (above_most > doubt))  # for sure
+        self._look_for_zeros(above, below, noise, offset)
         least = _least_seen(size, apart, self.numbers & first)
-        end = _SPIKES_END * np.maximum(self.deviations, self.scale * size)
-        spike = np.where(self.ranged, np.minimum(self.spike, end), self.spike)
-        low, high = _variance_bounds(size, least, mean, apart, self.scale, spike)
+        low, high = _variance_bounds(size, least, mean, apart, self.scale, self._spikes(size))
         # Where entries are, on average, about as far from the center as their range tells.
         farthest = _ABOUT * self.deviations / math.sqrt(_NORMAL)
         near = self.ranged & (self.scale * (size - _FARTHER * apart) < farthest)
         if first:
             self.ones = _likely_ones(self.unit * above, self.unit * noise, self.categories)
             alike = np.where(least < _UNSEEN * apart, self.scale * least, math.inf)
-            doubt = np.where(near, _OFF * self.deviations, alike)
-            if self.told is not None:
-                doubt[self.told] = self.deviations[self.told]
-            self.center = self.centers.add(offset, doubt)
+            self._believe(offset, np.where(near, _OFF * self.deviations, alike))
             narrow = np.minimum(high, np.square(_WIDER * self.deviations))
             guess, low = np.where(near, narrow, high), np.where(near, np.minimum(low, narrow), low)
         else:
@@ -441,6 +432,25 @@ class _Known:
         self._scale(np.sqrt(np.clip(guess, low, high)))
         farthest = np.abs(self.center - self.begun) + _BELIEF_IN_LENGTHS * self.centers.deviation()
         self.scale = _as_long(self.scale, self.least_square - float(farthest @ farthest), doubtful)
+
+    def _look_for_zeros(self, above: Vector, below: Vector, noise: float, offset: Vector) -> None:
+        """Which columns move, and of which of these most entries may be 0, or are not for sure."""
+        moves = ~self.categories & (np.minimum(above, below) > _MOVES * noise)
+        reach, doubt = self.scale * below, self.scale * _MOVES * noise
+        above_least, above_most = reach - _ZEROS * offset, reach - _MOST_ZEROS * offset
+        self.moves, self.zeros = moves, moves & (above_least > 0.0) & (above_most < 0.0)
+        self.others = moves & ((above_least < -doubt) | (above_most > doubt))
+
+    def _spikes(self, size: Vector) -> Vector:
+        """How high the columns' spikes may be; where a range is known, so many deviations."""
+        end = _SPIKES_END * np.maximum(self.deviations, self.scale * size)
+        return np.where(self.ranged, np.minimum(self.spike, end), self.spike)
+
+    def _believe(self, center: Vector, doubt: Vector) -> None:
+        """Take in where centers were believed to be before there were sums, with these doubts."""
+        if self.told is not None:
+            doubt[self.told] = self.deviations[self.told]
+        self.center = self.centers.add(center, doubt)
 
     def _find_constant(self) -> None:
         """Settle which column is constant, and that it is 1 unless the noise denies it."""
