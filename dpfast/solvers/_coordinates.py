@@ -184,6 +184,11 @@ class Coordinates:
         """Coordinates that are not constant."""
         return len(self.transform) - (self.anchor is not None)
 
+    @property
+    def tells_shares(self) -> bool:
+        """Whether classes were counted, and there is a constant that their shares settle."""
+        return self.anchor is not None and len(self.columns.shares) > 0
+
     def squares(self) -> Vector:
         """Their mean squares, as far as they differ: small where few rows have a category."""
         columns, d = self.columns, len(self.columns.center)

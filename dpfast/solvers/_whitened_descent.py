@@ -28,7 +28,7 @@ from dpfast.mechanisms import Gaussian
 from dpfast.queries.coordinates import operator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link
-from dpfast.solvers._class_shares import intercepts_of, longest_slope, tells_class_shares
+from dpfast.solvers._class_shares import intercepts_of, longest_slope
 from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound
 from dpfast.solvers._groups import Groups
 from dpfast.solvers._intercept import Released, expected_intercept, root
@@ -366,7 +366,7 @@ def _without_noise(
     v[:free] *= part
     # Intercepts go as far to the best constant: of a mean of points a convex loss is no larger than
     # the mean of the losses.
-    told = settings.groups is None and not settings.ridge and tells_class_shares(coordinates)
+    told = settings.groups is None and not settings.ridge and coordinates.tells_shares
     if told and several:
         constant = _constant_told(v[-1], settings, shape, coordinates, change)
         v[-1] = part * v[-1] + (1.0 - part) * constant
@@ -448,9 +448,8 @@ def drawn_by_rareness(
 
 
 def tells_shares(shape: ProblemShape, coordinates: Coordinates) -> bool:
-    """Whether a constant's mean probability is that of one of two classes that were counted."""
-    counted = len(coordinates.columns.shares) == 2
-    return counted and coordinates.anchor is not None and shape.loss.multiclass
+    """Whether a constant's mean probability is that of classes that were counted."""
+    return coordinates.tells_shares and shape.loss.multiclass
 
 
 def _settled_intercept(
@@ -495,7 +494,7 @@ def _settled_intercept(
 def start_of(loss: Loss, coordinates: Coordinates) -> Vector:
     """The best constant prediction, if there is a constant and the targets have classes."""
     v = np.zeros(len(coordinates.transform))
-    if coordinates.anchor is not None and len(coordinates.columns.shares):
+    if coordinates.tells_shares:
         probabilities = coordinates.probabilities()
 
         def slopes(z: float) -> tuple[float, float]:
@@ -673,9 +672,10 @@ def weight_noise(
     """
     if ground is None:
         ground = _ground(settings, shape.loss) if settings.ground is None else settings.ground
-    shares = _shares_of_steps(settings, ground * curved)
+    squares = np.square(_shares_of_steps(settings, ground * curved)).sum(axis=0)
     noise = settings.gradient.stddev / shape.n_samples / settings.curvature
-    return change * noise * np.sqrt(np.square(shares).sum(axis=0))
+    found: Vector = change * noise * np.sqrt(squares)
+    return found
 
 
 def way_gone(settings: Settings) -> float:

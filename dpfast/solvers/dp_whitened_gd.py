@@ -278,7 +278,7 @@ def _options(chosen: dict[str, Any], terms: _Terms) -> tuple[rules.Rule, dict[st
     auto = {name for name, value in chosen.items() if value == "auto"}
     free = tuple(name for name in _FOLLOWING if name in auto)
     free += ("consistent",) * ("consistent" in auto and shape.loss.multiclass)
-    consistent = check_consistent(chosen["consistent"], shape, rules.automatic_consistent(shape, u))
+    consistent = check_consistent(chosen["consistent"], rules.automatic_consistent(shape, u))
     narrowing = _check_narrowing(chosen["narrowing"], shape, u)
     james_stein = chosen["james_stein"] is not False
     rule = rules.Rule(free, _automatic(terms, consistent, narrowing, james_stein))
@@ -332,7 +332,7 @@ def _settings(
     return replace(settings, tails=tails)
 
 
-def check_consistent(consistent: bool | str, shape: ProblemShape, automatic: bool) -> bool:
+def check_consistent(consistent: bool | str, automatic: bool) -> bool:
     """The option, of which "auto" stands for `automatic`."""
     if consistent == "auto":
         return automatic
