@@ -695,7 +695,7 @@ def _shares_of_steps(settings: Settings, curved: Vector | float) -> Matrix:
     steps, momentum, first = settings.iterations, settings.momentum, settings.first_averaged
     pull, paces = np.atleast_1d(settings.shrinkage + curved), settings.step * settings.paces
     # From the last step back: what a change of its iterate does to the average.
-    shares, after, later = np.empty((steps, len(pull))), np.zeros_like(pull), np.zeros_like(pull)
+    shares, after, later = np.zeros((steps, len(pull))), np.zeros_like(pull), np.zeros_like(pull)
     for k in reversed(range(steps)):
         effect = (k >= first) / (steps - first) + (1.0 + momentum) * after - momentum * later
         shares[k] = paces[k] * effect
