@@ -58,9 +58,9 @@ _SPIKE = 0.6
 # And by so many the mean of the rows' weights differs from the largest, if it does.
 _BELIEF_IN_WEIGHTS = 2.0
 # Of columns whose range is known: by how much, and by how many deviations of the noise besides,
-# entries may be farther from the center than that tells; how much wider rounds begin; how well the
-# center is known; and how much wider a scale may end.
-_ABOUT, _FARTHER, _WIDER, _OFF, _FAR_WIDER = 1.25, 4.0, 2.0, 0.5, 10.0
+# entries may be farther from the center than that tells; how much wider rounds begin; and how well
+# the center is known.
+_ABOUT, _FARTHER, _WIDER, _OFF = 1.25, 4.0, 2.0, 0.5
 # Their spikes end so many deviations, or mean distances, from the center.
 _SPIKES_END = 30.0
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
@@ -526,7 +526,7 @@ class _Known:
             frequency=self.frequency,
             frequency_deviation=self.doubt,
             least=np.zeros(self.shape.n_features),
-            ranged=self.ranged & (self.scale < _FAR_WIDER * self.deviations),
+            ranged=self.ranged,
             steady=self.steady,
             constant=self.constant,
             shares=self.shares,
