@@ -22,7 +22,7 @@ from dpfast._typing import Matrix
 from dpfast.curator import Curator
 from dpfast.queries.coordinates import reach_of
 from dpfast.shape import ProblemShape
-from dpfast.solvers._class_shares import constant_of, longest_slope, tells_class_shares
+from dpfast.solvers._class_shares import constant_of, longest_slope
 from dpfast.solvers._coordinates import Coordinates
 from dpfast.solvers._whitened_descent import Settings, start_of, tells_shares
 from dpfast.solvers._whitened_rules import SURE
@@ -72,7 +72,7 @@ def counted_classes(
 ) -> tuple[Settings, Coordinates]:
     """The same of several classes, whatever there is to learn of their weights."""
     settled = settings.james_stein and settings.groups is None
-    if not settled or not tells_class_shares(coordinates):
+    if not settled or not coordinates.tells_shares:
         return settings, coordinates
     classes, mechanism = settings.classes or 0, settings.gradient
     assert mechanism.query is not None

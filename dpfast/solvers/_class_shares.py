@@ -20,15 +20,10 @@ _POINTS, _AROUND, _FARTHEST = 300, 8.0, 6.0
 def constant_of(coordinates: Coordinates, n_classes: int) -> Matrix:
     """The weights of the constant prediction of the shares to expect."""
     v = np.zeros((len(coordinates.transform), n_classes))
-    if tells_class_shares(coordinates):
+    if coordinates.tells_shares:
         shares, noise, _ = coordinates.class_shares()
         v[-1] = intercepts_of(shares, noise)
     return v
-
-
-def tells_class_shares(coordinates: Coordinates) -> bool:
-    """Whether classes were counted, and there is a constant that their shares settle."""
-    return coordinates.anchor is not None and len(coordinates.columns.shares) > 0
 
 
 def intercepts_of(found: Vector, noise: float) -> Vector:

@@ -58,9 +58,9 @@ _SPIKE = 0.6
 # And by so many the mean of the rows' weights differs from the largest, if it does.
 _BELIEF_IN_WEIGHTS = 2.0
 # Of columns whose range is known: by how much, and by how many deviations of the noise besides,
-# entries may be farther from the center than that tells; how much wider rounds begin; how well the
-# center is known; and how much wider a scale may end.
-_ABOUT, _FARTHER, _WIDER, _OFF, _FAR_WIDER = 1.25, 4.0, 2.0, 0.5, 10.0
+# entries may be farther from the center than that tells; how much wider rounds begin; and how well
+# the center is known.
+_ABOUT, _FARTHER, _WIDER, _OFF = 1.25, 4.0, 2.0, 0.5
 # Their spikes end so many deviations, or mean distances, from the center.
 _SPIKES_END = 30.0
 # Floor of a category's share: so many deviations of its noise, and 1 / (this² weights).
@@ -183,6 +183,11 @@ class Coordinates:
     def free(self) -> int:
         """Coordinates that are not constant."""
         return len(self.transform) - (self.anchor is not None)
+
+    @property
+    def tells_shares(self) -> bool:
+        """Whether classes were counted, and there is a constant that their shares settle."""
+        return self.anchor is not None and len(self.columns.shares) > 0
 
     def squares(self) -> Vector:
         """Their mean squares, as far as they differ: small where few rows have a category."""
@@ -408,25 +413,16 @@ class _Known:
         size, apart = above + below, _SQRT_2 * noise
         known = self.scale * np.where(self.counted, noise, apart)
         self.center = self.centers.add(offset + self.scale * mean, known)
-        moves = ~self.categories & (np.minimum(above, below) > _MOVES * noise)
-        reach, doubt = self.scale * below, self.scale * _MOVES * noise
-        above_least, above_most = reach - _ZEROS * offset, reach - _MOST_ZEROS * offset
-        self.moves, self.zeros = moves, moves & (above_least > 0.0) & (above_most < 0.0)
-        self.others = moves & ((above_least < -doubt) | (above_most > doubt))  # for sure
+        self._look_for_zeros(above, below, noise, offset)
         least = _least_seen(size, apart, self.numbers & first)
-        end = _SPIKES_END * np.maximum(self.deviations, self.scale * size)
-        spike = np.where(self.ranged, np.minimum(self.spike, end), self.spike)
-        low, high = _variance_bounds(size, least, mean, apart, self.scale, spike)
+        low, high = _variance_bounds(size, least, mean, apart, self.scale, self._spikes(size))
         # Where entries are, on average, about as far from the center as their range tells.
         farthest = _ABOUT * self.deviations / math.sqrt(_NORMAL)
         near = self.ranged & (self.scale * (size - _FARTHER * apart) < farthest)
         if first:
             self.ones = _likely_ones(self.unit * above, self.unit * noise, self.categories)
             alike = np.where(least < _UNSEEN * apart, self.scale * least, math.inf)
-            doubt = np.where(near, _OFF * self.deviations, alike)
-            if self.told is not None:
-                doubt[self.told] = self.deviations[self.told]
-            self.center = self.centers.add(offset, doubt)
+            self._believe(offset, np.where(near, _OFF * self.deviations, alike))
             narrow = np.minimum(high, np.square(_WIDER * self.deviations))
             guess, low = np.where(near, narrow, high), np.where(near, np.minimum(low, narrow), low)
         else:
@@ -441,6 +437,25 @@ class _Known:
         self._scale(np.sqrt(np.clip(guess, low, high)))
         farthest = np.abs(self.center - self.begun) + _BELIEF_IN_LENGTHS * self.centers.deviation()
         self.scale = _as_long(self.scale, self.least_square - float(farthest @ farthest), doubtful)
+
+    def _look_for_zeros(self, above: Vector, below: Vector, noise: float, offset: Vector) -> None:
+        """Which columns move, and of which of these most entries may be 0, or are not for sure."""
+        moves = ~self.categories & (np.minimum(above, below) > _MOVES * noise)
+        reach, doubt = self.scale * below, self.scale * _MOVES * noise
+        above_least, above_most = reach - _ZEROS * offset, reach - _MOST_ZEROS * offset
+        self.moves, self.zeros = moves, moves & (above_least > 0.0) & (above_most < 0.0)
+        self.others = moves & ((above_least < -doubt) | (above_most > doubt))
+
+    def _spikes(self, size: Vector) -> Vector:
+        """How high the columns' spikes may be; where a range is known, so many deviations."""
+        end = _SPIKES_END * np.maximum(self.deviations, self.scale * size)
+        return np.where(self.ranged, np.minimum(self.spike, end), self.spike)
+
+    def _believe(self, center: Vector, doubt: Vector) -> None:
+        """Take in where centers were believed to be before there were sums, with these doubts."""
+        if self.told is not None:
+            doubt[self.told] = self.deviations[self.told]
+        self.center = self.centers.add(center, doubt)
 
     def _find_constant(self) -> None:
         """Settle which column is constant, and that it is 1 unless the noise denies it."""
@@ -511,7 +526,7 @@ class _Known:
             frequency=self.frequency,
             frequency_deviation=self.doubt,
             least=np.zeros(self.shape.n_features),
-            ranged=self.ranged & (self.scale < _FAR_WIDER * self.deviations),
+            ranged=self.ranged,
             steady=self.steady,
             constant=self.constant,
             shares=self.shares,

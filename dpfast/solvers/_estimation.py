@@ -341,9 +341,7 @@ class Steps:
         """
         stack = self.ask.stack(self.metric, self.whiten, np.zeros(self.ask.dim))
         lengths = self.ask.release(mechanism, stack)
-        noise = mechanism.stddev * np.sqrt(np.arange(1.0, len(lengths) + 1.0))
-        heard = np.cumsum(np.cumsum(lengths) > _HEARD * noise) > 0
-        counts = np.where(heard, lengths, 0.0)
+        counts = np.where(np.cumsum(_heard(lengths, mechanism.stddev)) > 0, lengths, 0.0)
         reaches = np.linspace(clip, max(clip, _FARTHEST), 40)
         taken = np.maximum(LENGTHS - reaches[:, None], 0.0) @ counts
         moved = _TAKEN * np.maximum(taken, 0.0) / math.sqrt(self.ask.n)
@@ -367,33 +365,49 @@ class Steps:
             if k in course.sized_at and sizes is not None:
                 self.ask.learn_scale(sizes, stack, largest, mechanism.stddev / self.ask.n)
             if k == course.curvature_at:
-                values, vectors, seen = self._curvature(second, stack, course.seen)
-                # Where it is not seen no long steps are taken; what rests on them is refused.
-                steady = np.where(seen, values, np.maximum(values, 1.0))
-                root = self.color @ vectors
-                curvature = np.asarray((root * steady) @ root.T)
+                told = self._curvature(second, stack, course.seen)
+                curvature = self._steady(*told)
             scale = self.ask.scale
             score = scale * self.back @ self.ask.release(mechanism, stack) / self.ask.n
             deviation = scale * mechanism.stddev / self.ask.n
             path.add(score + self.ask.pull @ path.points[-1], scale, deviation)
             if k + 1 < len(scores):
                 path.points.append(self._next(path, curvature))
+        return self._found(path, second, curvature, told)
+
+    def _steady(self, values: Vector, vectors: Matrix, seen: NDArray[np.bool_]) -> Matrix:
+        """The curvature with which steps are taken: no long ones along directions that hide.
+
+        What rests on these is refused.
+        """
+        root = self.color @ vectors
+        steady = np.where(seen, values, np.maximum(values, 1.0))
+        return np.asarray((root * steady) @ root.T)
+
+    def _found(
+        self,
+        path: _Path,
+        second: Gaussian,
+        curvature: Matrix,
+        told: tuple[Vector, Matrix, NDArray[np.bool_]],
+    ) -> Found:
+        """Where the path leads, by a last step from the mean of its points."""
         inverse = np.asarray(np.linalg.inv(curvature + self.ask.pull), dtype=np.float64)
         mean, score, deviation = path.mean()
         change = -inverse @ score
         noise = self._noise(deviation, second.stddev / self.ask.n, change)
-        moved = mean + change - path.points[course.curvature_at]
+        moved = mean + change - path.points[path.course.curvature_at]
         assert isinstance(second.query, WeightedCurvature)
         return Found(
             v=mean + change,
             moved=moved,
             curvature=curvature,
             inverse=inverse,
-            values=values,
-            vectors=vectors,
-            seen=seen,
+            values=told[0],
+            vectors=told[1],
+            seen=told[2],
             noise=noise,
-            scale=scale,
+            scale=path.scales[-1],
             strayed=path.strayed(mean + change, curvature) / self.unit,
             curvature_bound=second.query.curvature_bound,
         )
@@ -520,10 +534,17 @@ class Steps:
         return by_scores + self.color @ by_curvature @ self.color
 
 
+def _heard(counts: Vector, noise: float) -> NDArray[np.bool_]:
+    """Whether the counts up to each of them stand out of the noise together."""
+    found: NDArray[np.bool_] = np.cumsum(counts) > _HEARD * (
+        noise * np.sqrt(np.arange(1.0, len(counts) + 1.0))
+    )
+    return found
+
+
 def _first_heard(counts: Vector, noise: float) -> int | None:
-    """The first place up to which counts stand out of the noise together; None if none does."""
-    deviations = noise * np.sqrt(np.arange(1.0, len(counts) + 1.0))
-    heard = np.flatnonzero(np.cumsum(counts) > _HEARD * deviations)
+    """The first place up to which counts stand out; None if none does."""
+    heard = np.flatnonzero(_heard(counts, noise))
     return int(heard[0]) if len(heard) else None
 
 

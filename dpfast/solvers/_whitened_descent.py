@@ -28,7 +28,7 @@ from dpfast.mechanisms import Gaussian
 from dpfast.queries.coordinates import operator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link
-from dpfast.solvers._class_shares import intercepts_of, longest_slope, tells_class_shares
+from dpfast.solvers._class_shares import intercepts_of, longest_slope
 from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound
 from dpfast.solvers._groups import Groups
 from dpfast.solvers._intercept import Released, expected_intercept, root
@@ -369,7 +369,7 @@ def _without_noise(
     v[:free] *= part
     # Intercepts go as far to the best constant: of a mean of points a convex loss is no larger than
     # the mean of the losses.
-    told = settings.groups is None and not settings.ridge and tells_class_shares(coordinates)
+    told = settings.groups is None and not settings.ridge and coordinates.tells_shares
     if told and several:
         constant = _constant_told(v[-1], settings, shape, coordinates, change)
         v[-1] = part * v[-1] + (1.0 - part) * constant
@@ -451,9 +451,8 @@ def drawn_by_rareness(
 
 
 def tells_shares(shape: ProblemShape, coordinates: Coordinates) -> bool:
-    """Whether a constant's mean probability is that of one of two classes that were counted."""
-    counted = len(coordinates.columns.shares) == 2
-    return counted and coordinates.anchor is not None and shape.loss.multiclass
+    """Whether a constant's mean probability is that of classes that were counted."""
+    return coordinates.tells_shares and shape.loss.multiclass
 
 
 def _settled_intercept(
@@ -498,7 +497,7 @@ def _settled_intercept(
 def start_of(loss: Loss, coordinates: Coordinates) -> Vector:
     """The best constant prediction, if there is a constant and the targets have classes."""
     v = np.zeros(len(coordinates.transform))
-    if coordinates.anchor is not None and len(coordinates.columns.shares):
+    if coordinates.tells_shares:
         probabilities = coordinates.probabilities()
 
         def slopes(z: float) -> tuple[float, float]:
@@ -674,39 +673,40 @@ def weight_noise(
 ) -> Vector:
     """Deviations of the noise in averaged weights, along which the loss is curved so much.
 
-    In units of the usual curvature, `ground`: 0 is flat.  The recursion of `descend` is linear in
-    the noise at a fixed curvature, so each step's noise has a share in the average.  Steps were
-    longer by the factor `change`.
+    In units of the usual curvature, `ground`: 0 is flat.  Each step's noise has a share in the
+    average.  Steps were longer by the factor `change`.
     """
-    steps, momentum = settings.iterations, settings.momentum
-    first = settings.first_averaged
     if ground is None:
         ground = _ground(settings, shape.loss) if settings.ground is None else settings.ground
-    pull = settings.shrinkage + ground * curved
-    paces = settings.step * settings.paces
-    # From the last step back: what a change of its iterate does to the average.
-    squares, after, later = np.zeros_like(pull), np.zeros_like(pull), np.zeros_like(pull)
-    for k in reversed(range(steps)):
-        effect = (k >= first) / (steps - first) + (1.0 + momentum) * after - momentum * later
-        squares += (paces[k] * effect) ** 2
-        after, later = (1.0 - paces[k] * pull) * effect, after
+    squares = np.square(_shares_of_steps(settings, ground * curved)).sum(axis=0)
     noise = settings.gradient.stddev / shape.n_samples / settings.curvature
-    return change * noise * np.sqrt(squares)
+    found: Vector = change * noise * np.sqrt(squares)
+    return found
 
 
 def way_gone(settings: Settings) -> float:
     """Which part of the way from 0 to the minimum lies behind the average of the late iterates.
 
-    Where the loss is curved as it usually is, by the same recursion as the noise's.
+    Where the loss is curved as it usually is.
     """
     assert settings.ground is not None
-    at = last = total = 0.0
-    for k in range(settings.iterations):
-        z = at + settings.momentum * (at - last)
-        move = settings.ground * (z - 1.0) + settings.shrinkage * z
-        at, last = z - settings.step * move, at
-        total += at * (k >= settings.first_averaged)
-    return total / (settings.iterations - settings.first_averaged)
+    return settings.ground * float(_shares_of_steps(settings, settings.ground).sum())
+
+
+def _shares_of_steps(settings: Settings, curved: Vector | float) -> Matrix:
+    """How a gradient's error at each step changes the average, at a fixed curvature.
+
+    The recursion of `descend` is linear in it there.
+    """
+    steps, momentum, first = settings.iterations, settings.momentum, settings.first_averaged
+    pull, paces = np.atleast_1d(settings.shrinkage + curved), settings.step * settings.paces
+    # From the last step back: what a change of its iterate does to the average.
+    shares, after, later = np.zeros((steps, len(pull))), np.zeros_like(pull), np.zeros_like(pull)
+    for k in reversed(range(steps)):
+        effect = (k >= first) / (steps - first) + (1.0 + momentum) * after - momentum * later
+        shares[k] = paces[k] * effect
+        after, later = (1.0 - paces[k] * pull) * effect, after
+    return shares
 
 
 def _ground(settings: Settings, loss: Loss) -> float:

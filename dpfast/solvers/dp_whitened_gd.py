@@ -217,81 +217,54 @@ def plan(
         "correlation_clip": correlation_clip, "learning_share": learning_share,
         "correlation_share": correlation_share, "average": average, "step": step,
         "intercept_step": intercept_step, "momentum": momentum, "shrinkage": shrinkage,
-        "james_stein": james_stein,
+        "james_stein": james_stein, "consistent": consistent, "narrowing": narrowing,
     }  # fmt: skip
     check_shape(
         NAME, shape, refusal(shape.loss), MAX_DIM,
         "solver='objective-perturbation' and 'output-perturbation' take more.",
     )  # fmt: skip
     ridge = check_alpha(alpha, shape)
-    u = rules.rows_per_weight(shape, budget, neighboring_relation, accountant)
-    release = releases(budget_mu(budget, accountant), neighboring_relation)
-    target_rounds, whole = _check_target_rounds(target_rounds, shape), shape
-    if target_rounds > 0 and not ridge and shape.intercept != 0.0:
-        shape = replace(shape, loss=rules.descent_loss(shape.loss, u))
-    terms = _Terms(shape, neighboring_relation, u, release, whole.loss)
-    free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
-    free += ("consistent",) * (consistent == "auto" and shape.loss.multiclass)
-    consistent = check_consistent(consistent, shape, rules.automatic_consistent(shape, u))
-    narrowing = _check_narrowing(narrowing, shape, u)
-    rule = rules.Rule(free, _automatic(terms, consistent, narrowing, james_stein is not False))
-    options = _checked(chosen, rule.settings, shape, u)
-    ranges, for_ranges = _column_ranges_planned(range_rounds, terms)
-    lengths, for_lengths = _lengths_planned(terms, ranges is None and range_rounds == "auto")
-    clip_norm, limit = _clipping(shape, options, ranges)
-    slopes = _slopes(terms, rule, clip_norm, limit, consistent, target_rounds)
-    for_weights = _weights.share(u * shape.dim, shape)
-    for_others = slopes.share + for_ranges + for_lengths + for_weights
-    left, level = _left(options, for_others), None
-    # A ridge has a part in where the intercept belongs.
-    if target_rounds > 0 and not ridge:
-        level = _level.planned(
-            whole, terms.rows, left, release, slopes.for_tails, shape.loss.quantile
-        )
-        left = _left(options, for_others + (level.share if level else 0.0))
-    settings = Settings(
-        **options,
-        **slopes.learned,
-        learning=_learning(terms, options, ranges, lengths, limit),
-        gradient=release(left / options["iterations"], slopes.query, _GRADIENT),
-        gradient_share=left,
-        curvature=1.0 if shape.loss.log_link else shape.loss.smoothness * shape.max_weight,
-        limit=limit,
-        regime=rules.regime(options["step"], slopes.learned.get("target_range")),
-        clip_norm=clip_norm,
-        ridge=ridge or 0.0,
-        rows_per_weight=u,
-        consistent=consistent,
-        averages_late=average == "auto" and rules.averages_late(shape, u),
-        level=level,
-        loss=shape.loss,
-        weights=_weights.planned(shape, for_weights, release, rule),
-        narrowing=narrowing,
-        width=narrowing * (shape.loss.width or 0.0) if shape.loss.cornered else None,
-    )
-    if slopes.for_tails > 0.0:
-        by_noise = _excess_by_noise(settings, shape)
-        tails = _target_tails.planned(shape, slopes.for_tails, release, options["clip"], by_noise)
-        settings = replace(settings, tails=tails)
+    terms = _Terms.of(shape, budget, neighboring_relation, accountant, target_rounds, ridge)
+    rule, options = _options(chosen, terms)
+    settings = _settings(terms, rule, options, range_rounds, ridge)
     return Plan(
         solver=NAME,
-        shape=whole.with_alpha(ridge),
+        shape=shape.with_alpha(ridge),
         budget=budget,
         neighboring_relation=neighboring_relation,
         accesses=accesses(settings),
         settings=settings,
-        expected=_expected(settings, shape),
+        expected=_expected(settings, terms.shape),
     )
 
 
 class _Terms(NamedTuple):
     """The public quantities that a plan follows."""
 
-    shape: ProblemShape
+    shape: ProblemShape  # with the loss that the descent minimizes
     relation: str
     u: float
     release: Release
-    whole: Loss  # of an outer quantile; the shape's may be that of one nearer to the median
+    whole: Loss  # what is asked for
+    target_rounds: int
+
+    @classmethod
+    def of(
+        cls,
+        shape: ProblemShape,
+        budget: Budget,
+        relation: str,
+        accountant: str,
+        target_rounds: int | str,
+        ridge: float | None,
+    ) -> _Terms:
+        """Of a problem and its budget."""
+        u = rules.rows_per_weight(shape, budget, relation, accountant)
+        release = releases(budget_mu(budget, accountant), relation)
+        rounds, whole = _check_target_rounds(target_rounds, shape), shape.loss
+        if rounds > 0 and not ridge and shape.intercept != 0.0:
+            shape = replace(shape, loss=rules.descent_loss(whole, u))
+        return cls(shape, relation, u, release, whole, rounds)
 
     @property
     def rows(self) -> float:
@@ -299,7 +272,67 @@ class _Terms(NamedTuple):
         return self.u * self.shape.dim * math.sqrt(records_apart(self.relation))
 
 
-def check_consistent(consistent: bool | str, shape: ProblemShape, automatic: bool) -> bool:
+def _options(chosen: dict[str, Any], terms: _Terms) -> tuple[rules.Rule, dict[str, Any]]:
+    """The options, of which "auto" stands for what follows from the terms, and that rule."""
+    shape, u = terms.shape, terms.u
+    auto = {name for name, value in chosen.items() if value == "auto"}
+    free = tuple(name for name in _FOLLOWING if name in auto)
+    free += ("consistent",) * ("consistent" in auto and shape.loss.multiclass)
+    consistent = check_consistent(chosen["consistent"], rules.automatic_consistent(shape, u))
+    narrowing = _check_narrowing(chosen["narrowing"], shape, u)
+    james_stein = chosen["james_stein"] is not False
+    rule = rules.Rule(free, _automatic(terms, consistent, narrowing, james_stein))
+    options = _checked(chosen, rule.settings, shape, u)
+    options |= {"consistent": consistent, "narrowing": narrowing}
+    options["averages_late"] = "average" in auto and rules.averages_late(shape, u)
+    return rule, options
+
+
+def _settings(
+    terms: _Terms,
+    rule: rules.Rule,
+    options: dict[str, Any],
+    range_rounds: int | str,
+    ridge: float | None,
+) -> Settings:
+    """What a run follows, every access with its share of the budget."""
+    shape, release, loss = terms.shape, terms.release, terms.shape.loss
+    ranges, for_ranges = _column_ranges_planned(range_rounds, terms)
+    lengths, for_lengths = _lengths_planned(terms, ranges is None and range_rounds == "auto")
+    clip_norm, limit = _clipping(shape, options, ranges)
+    slopes = _slopes(terms, rule, clip_norm, limit, options["consistent"])
+    for_weights = _weights.share(terms.u * shape.dim, shape)
+    for_others = slopes.share + for_ranges + for_lengths + for_weights
+    left, level = _left(options, for_others), None
+    if terms.target_rounds > 0 and not ridge:  # which has a part in where the intercept belongs
+        whole = replace(shape, loss=terms.whole)
+        level = _level.planned(whole, terms.rows, left, release, slopes.for_tails, loss.quantile)
+        left = _left(options, for_others + (level.share if level else 0.0))
+    settings = Settings(
+        **options,
+        **slopes.learned,
+        learning=_learning(terms, options, ranges, lengths, limit),
+        gradient=release(left / options["iterations"], slopes.query, _GRADIENT),
+        gradient_share=left,
+        curvature=1.0 if loss.log_link else loss.smoothness * shape.max_weight,
+        limit=limit,
+        regime=rules.regime(options["step"], slopes.learned.get("target_range")),
+        clip_norm=clip_norm,
+        ridge=ridge or 0.0,
+        rows_per_weight=terms.u,
+        level=level,
+        loss=loss,
+        weights=_weights.planned(shape, for_weights, release, rule),
+        width=options["narrowing"] * (loss.width or 0.0) if loss.cornered else None,
+    )
+    if slopes.for_tails == 0.0:
+        return settings
+    by_noise = _excess_by_noise(settings, shape)
+    tails = _target_tails.planned(shape, slopes.for_tails, release, options["clip"], by_noise)
+    return replace(settings, tails=tails)
+
+
+def check_consistent(consistent: bool | str, automatic: bool) -> bool:
     """The option, of which "auto" stands for `automatic`."""
     if consistent == "auto":
         return automatic
@@ -395,10 +428,9 @@ def _slopes(
     clip_norm: float,
     limit: float,
     consistent: bool,
-    target_rounds: int,
 ) -> _Slopes:
     """Slopes with a log link, of numbers whose bounds may be far too wide, of groups, or plain."""
-    shape, relation, u, release, whole = terms
+    shape, relation, u, release, whole, target_rounds = terms
     if shape.loss.log_link:
         link = _log_link.planned(shape, u, limit, release, rule)
         longest = _log_link.longest_row(shape)
@@ -482,7 +514,7 @@ def _learning(
     limit: float,
 ) -> Learning:
     """The accesses that coordinates are learned by."""
-    shape, _, u, release, _ = terms
+    shape, u, release = terms.shape, terms.u, terms.release
     counts = rules.weight_of_counts(u)
     # To begin with no row is longer than √dim, and less radius is less noise.
     unit, turns = math.sqrt(shape.dim), options["rounds"]

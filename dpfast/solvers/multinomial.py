@@ -90,9 +90,7 @@ def plan_multinomial(
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     grouped = clips_groups(shape)
-    consistent = dp_whitened_gd.check_consistent(
-        options.pop("consistent", "auto"), shape, automatic=True
-    )
+    consistent = dp_whitened_gd.check_consistent(options.pop("consistent", "auto"), automatic=True)
     if "shrinkage" in automatic:
         options["shrinkage"] = 0.0
     # The plan of two classes would draw weights to zero by the noise of two.

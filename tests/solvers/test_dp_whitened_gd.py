@@ -687,7 +687,7 @@ def test_where_a_class_is_rare_early_iterates_are_left_out(share, options, found
     told = SimpleNamespace(
         transform=np.eye(10),
         anchor=9,
-        columns=SimpleNamespace(shares=shares),
+        tells_shares=True,
         probabilities=lambda: shares,
     )
     late = _whitened_descent.averaged_late(settings, shape, told)
