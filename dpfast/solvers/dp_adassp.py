@@ -4,10 +4,11 @@ The squared loss has no bounded slope, so one row's gradient is unbounded; but t
 function of two sums over the rows, ``G = Σ c_i x̃_i x̃_iᵀ`` and ``v = Σ c_i x̃_i t_i``, to which a row
 contributes a bounded amount.  Both are released at once with Gaussian or l2-Laplace noise, and
 
-    ``w = (G̃ + (αn + λ) I)⁻¹ ṽ``,    ``λ = max(0, ψ - λ_min(G̃) - αn)``,
+    ``w = (G̃ + αn P + λ I)⁻¹ ṽ``,    ``λ = max(0, ψ - λ_min(G̃ + αn P))``,
 
-is post-processing.  ``ψ`` is a multiple of the noise matrix's typical norm ``2 √d σ``: below it an
-eigenvalue of ``G̃`` is mostly noise, whose inverse must not reach the weights.
+is post-processing; ``P`` is the identity, but for a 0 where the intercept is.  ``ψ`` is a multiple
+of the noise matrix's typical norm ``2 √d σ``: below it an eigenvalue is mostly noise, whose inverse
+must not reach the weights.
 
 Before that, a few rounds of noisy counts find where the targets lie between their bounds
 (`dpfast/solvers/_target_range.py`): the noise in ``ṽ`` is in proportion to their range, and a range
@@ -84,8 +85,8 @@ def plan(
     shape : ProblemShape
         Of the squared loss.
     alpha : float, "auto" or None, default=None
-        Ridge of the mean loss, to which the adaptive ridge is added.  None takes that of `shape`,
-        or "auto", which is 0, if it has none.
+        Ridge of the mean loss, which leaves the intercept alone, and to which the adaptive ridge is
+        added.  None takes that of `shape`, or "auto", which is 0, if it has none.
     target_bound : float, default=1.0
         Public bound of the targets' absolute values; targets beyond are clipped.
     floor : float, default=0.5
@@ -158,16 +159,17 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     noisy = curator.release(settings.mechanism, center, half)
     gram = symmetric(noisy[:-dim], dim)
     moments = noisy[-dim:] / settings.target_factor * (half / settings.target_bound)
-    # The constant takes up the center; the ridge is that of both together.
+    # The constant takes up the center.
     shift = np.zeros(dim)
     if center != 0.0:
         shift[-1] = center / plan.shape.intercept
-    moments -= n * settings.ridge * shift
-    values, vectors = scipy.linalg.eigh(gram)
-    ridge = max(n * settings.ridge, settings.least_eigenvalue - float(values[0]))
+    features = plan.shape.n_features
+    drawn = np.zeros(dim)
+    drawn[:features] = n * settings.ridge
+    values, vectors = scipy.linalg.eigh(gram + np.diag(drawn))
+    ridge = max(0.0, settings.least_eigenvalue - float(values[0]))
     w: Vector = shift + vectors @ ((vectors.T @ moments) / (values + ridge))
     # Three deviations of the trace's noise more: too long rather than too short.
-    features = plan.shape.n_features
     noise = 3.0 * math.sqrt(2.0 * features) * plan.expected["noise_stddev_per_row"]
     mean_square = float(np.trace(gram[:features, :features])) / n + noise
     return Outcome(w, said=said_of_lengths(plan.shape, mean_square))
@@ -190,6 +192,7 @@ SOLVER = Solver(
     resumable=True,
     minimizes=True,
     expects="noise_stddev_per_row",
+    penalizes_intercept=False,
     exact={"target_rounds": 0},
     loss="squared",
     max_dim=MAX_DIM,

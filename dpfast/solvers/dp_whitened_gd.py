@@ -165,8 +165,8 @@ def plan(
     budget : Budget
         Not pure.
     alpha : float, "auto" or None, default=None
-        Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none; "auto" is no
-        ridge: the noise is held down by the number of steps.
+        Ridge of the mean loss, which leaves the intercept alone.  None takes that of `shape`, or
+        "auto" if it has none; "auto" is no ridge: the noise is held down by the number of steps.
     iterations : int or "auto"
         Gradient steps.
     clip : float or "auto"
@@ -227,7 +227,7 @@ def plan(
     u = rules.rows_per_weight(shape, budget, neighboring_relation, accountant)
     release = releases(budget_mu(budget, accountant), neighboring_relation)
     target_rounds, whole = _check_target_rounds(target_rounds, shape), shape
-    if target_rounds > 0 and not ridge and shape.intercept != 0.0:
+    if target_rounds > 0 and shape.intercept != 0.0:
         shape = replace(shape, loss=rules.descent_loss(shape.loss, u))
     terms = _Terms(shape, neighboring_relation, u, release, whole.loss)
     free = tuple(name for name in _FOLLOWING if chosen[name] == "auto")
@@ -243,8 +243,7 @@ def plan(
     for_weights = _weights.share(u * shape.dim, shape)
     for_others = slopes.share + for_ranges + for_lengths + for_weights
     left, level = _left(options, for_others), None
-    # A ridge has a part in where the intercept belongs.
-    if target_rounds > 0 and not ridge:
+    if target_rounds > 0:
         level = _level.planned(
             whole, terms.rows, left, release, slopes.for_tails, shape.loss.quantile
         )
@@ -737,6 +736,7 @@ SOLVER = Solver(
         "target_rounds": 0,
         "narrowing": 1.0,
     },
+    penalizes_intercept=False,
     weighs_groups=True,
     any_rows_per_group=True,
     max_dim=MAX_DIM,
