@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from dpfast._typing import Vector
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -41,7 +41,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._shares import releases
-from dpfast.solvers._target_range import ROUNDS, TargetRange, learn_range, planned, share
+from dpfast.solvers._target_range import ROUNDS, Place, TargetRange, learn_range, planned, share
 
 NAME = "dp-adassp"
 
@@ -153,9 +153,10 @@ def plan(
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Spend, add up, perturb, and solve the normal equations."""
     settings, dim, n = plan.settings, plan.shape.dim, plan.shape.n_samples
-    center, half = 0.0, settings.target_bound
+    place = Place(0.0, settings.target_bound, 0.0)
     if settings.target_range is not None:
-        center, half, *_ = learn_range(settings.target_range, curator)
+        place = learn_range(settings.target_range, curator)
+    center, half = place.center, place.half
     noisy = curator.release(settings.mechanism, center, half)
     gram = symmetric(noisy[:-dim], dim)
     moments = noisy[-dim:] / settings.target_factor * (half / settings.target_bound)
@@ -172,7 +173,24 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     # Three deviations of the trace's noise more: too long rather than too short.
     noise = 3.0 * math.sqrt(2.0 * features) * plan.expected["noise_stddev_per_row"]
     mean_square = float(np.trace(gram[:features, :features])) / n + noise
-    return Outcome(w, said=said_of_lengths(plan.shape, mean_square))
+    said = said_of_lengths(plan.shape, mean_square)
+    if settings.target_range is None:
+        return Outcome(w, said=said)
+    margins = _mean_and_deviation(w, gram, plan)
+    return Outcome(w, said=said, prediction_range=place.kept(*margins))
+
+
+def _mean_and_deviation(w: Vector, gram: Matrix, plan: Plan[Settings]) -> tuple[float, float]:
+    """Of the rows' margins, as far as the noisy sums tell."""
+    constant, count = plan.shape.intercept, plan.shape.n_features
+    rows, mean, of_columns = plan.shape.n_samples * plan.shape.max_weight, 0.0, w[:count]
+    if constant != 0.0:
+        # Weights may be small: their sum is one of the entries.
+        least = plan.expected["noise_stddev_per_row"] * plan.shape.n_samples
+        rows = min(rows, max(float(gram[-1, -1]) / constant**2, least))
+        mean = float(gram[-1, :count] @ of_columns) / (rows * constant)
+    square = float(of_columns @ gram[:count, :count] @ of_columns) / rows
+    return mean + constant * float(w[-1]), math.sqrt(max(0.0, square - mean**2))
 
 
 def refusal(loss: Loss) -> str | None:
