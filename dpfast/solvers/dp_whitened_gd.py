@@ -198,8 +198,8 @@ def plan(
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
         of numbers without a log link, which has its own, and none for classes.  With any of them, a
-        loss that is quadratic in the whole range has the tails counted, too, if there are single
-        rows enough to see them.
+        loss that is quadratic in the whole range has the tails counted, too, if there are rows, or
+        groups of them, enough to see them.
     range_rounds : int or "auto"
         Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 4 where the
         rows, or groups of them, stand out of the noise; elsewhere the lengths of rows are.
@@ -244,9 +244,8 @@ def plan(
     for_others = slopes.share + for_ranges + for_lengths + for_weights
     left, level = _left(options, for_others), None
     if target_rounds > 0:
-        level = _level.planned(
-            whole, terms.rows, left, release, slopes.for_tails, shape.loss.quantile
-        )
+        for_tails = _target_tails.share(terms.rows) if rules.is_mean(whole.loss) else 0.0
+        level = _level.planned(whole, terms.rows, left, release, for_tails, shape.loss.quantile)
         left = _left(options, for_others + (level.share if level else 0.0))
     settings = Settings(
         **options,
@@ -626,7 +625,8 @@ def finished(
     middle = half * float(v[free]) if free < len(v) else 0.0
     if settings.level is not None:
         groups = None if settings.groups is None else settings.groups.law
-        reach = 0.0 if settings.tails is None else settings.tails.cut * half
+        # Gradients of groups are cut about where most targets are.
+        reach = half * (1.0 if settings.tails is None else settings.tails.cut)
         w = settings.level.settled(
             w, shape, curator, place, half * settings.narrowing, groups, reach
         )
