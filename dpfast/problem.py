@@ -74,7 +74,8 @@ class Problem(RowAccess):
         Public bound of ``‖x_i‖₂``.  None takes it from the data, which the guarantee does not
         cover, with a warning.
     intercept : float, default=1.0
-        Value of the constant column (penalized like the others); 0 for none.
+        Value of the constant column; 0 for none.  Whether `alpha` draws its weight to zero is
+        up to the solver (`Solver.penalizes_intercept`).
     sample_weight : array-like of shape (n_samples,) or None, default=None
         Weights ``c_i >= 0`` of the rows.  They are private like the rows; the mean is over n, not
         over their sum.  Weights beyond `max_weight` are lowered to it.

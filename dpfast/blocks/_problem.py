@@ -56,7 +56,8 @@ class BlockProblem(RowSums):
     data_norm : float
         Public bound of ``‖x_i‖₂``; longer rows are scaled down.
     intercept : float, default=1.0
-        Value of the constant column (penalized like the others); 0 for none.
+        Value of the constant column; 0 for none.  Whether `alpha` draws its weight to zero is
+        up to the solver (`Solver.penalizes_intercept`).
     max_weight : float or None, default=None
         Public bound of the weights; needed if, and only if, the source has weights.
     max_rows_per_group : int or None, default=None

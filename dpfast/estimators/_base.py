@@ -105,8 +105,8 @@ class PrivateLinearModel(Versioned):
         takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     fit_intercept : bool, default=True
     intercept_scaling : float, default=1.0
-        Value of the constant column. The intercept is penalized like the other weights, and the
-        constant counts in the row norm.
+        Value of the constant column, which counts in the row norm. A ridge leaves the intercept
+        alone with "dp-whitened-gd" and "dp-adassp"; others draw it to zero like all weights.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Which data sets are neighbors: one record is replaced by any other, or is absent.
     solver_options : dict or None, default=None

@@ -63,12 +63,16 @@ def unknown_parameters(kind: Any, given: Iterable[str]) -> str | None:
 def question_regime(plan: Plan[Any], noun: str) -> None:
     """Warn, before anything is spent, where noise will drown what the rows say."""
     regime = plan.parameters.get("regime", "all weights")
-    if regime != "all weights":
-        warn(
-            f"what the budget is enough for, with {plan.shape.n_samples:,} {noun}s: {regime}. "
-            f"More {noun}s, fewer columns or a larger epsilon help.",
-            QuestionableSettingWarning,
+    if regime == "all weights":
+        return
+    said = f"what the budget is enough for, with {plan.shape.n_samples:,} {noun}s: {regime}. "
+    if "far too wide" in regime:
+        said += (
+            "There predictions may be anywhere between target_bounds; bounds no wider than targets "
+            "usually are help most. "
         )
+    said += f"More {noun}s, fewer columns or a larger epsilon help."
+    warn(said, QuestionableSettingWarning)
 
 
 def with_promise(text: str, model: Any) -> str:

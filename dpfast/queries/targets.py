@@ -245,9 +245,11 @@ class TargetTails(_Counts):
 
     Distances grow geometrically.  The arguments are the place, the least distance, up to which
     there is one count, and the greatest; what is farther away is counted with what is nearly so.
-    Counts are in the order of the targets.
+    Counts are in the order of the targets.  A group of rows contributes the mean over them,
+    whatever their weights are.
 
-    Sensitivity: ``√k c``, c the largest weight, as for :class:`TargetCounts`.
+    Sensitivity: ``√k c``, c the largest weight, of groups with 1 in the place of c, as for
+    :class:`TargetHistogram`.
 
     Parameters
     ----------
@@ -260,7 +262,7 @@ class TargetTails(_Counts):
 
     def __init__(self, shape: ProblemShape, steps: int) -> None:
         super().__init__(shape, 2 * steps + 1)
-        self.steps = steps
+        self.steps, self.by_group = steps, shape.several_rows
 
     def check_point(self, *point: Any) -> None:
         """Refuse distances that do not grow, and a place that is none."""

@@ -224,6 +224,8 @@ class Solver(Generic[S]):
         Options with which a noiseless run reaches the minimizer to 1e-6, for the tests.
     loss : str, default="logistic"
         A loss that it is made for.
+    penalizes_intercept : bool, default=True
+        Whether its ridge draws the intercept to zero like the other weights.
     takes_objectives : bool, default=False
         Whether it takes objectives instead of problems.
     weighs_groups : bool, default=False
@@ -252,6 +254,7 @@ class Solver(Generic[S]):
     expects: str
     exact: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     loss: str = "logistic"
+    penalizes_intercept: bool = True
     takes_objectives: bool = False
     weighs_groups: bool = False
     any_rows_per_group: bool = False

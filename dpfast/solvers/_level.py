@@ -9,9 +9,9 @@ median itself.  A few releases of the sum of these slopes, each at an intercept 
 it tell, bring the share of the targets below to the quantile that was asked for.
 
 Gradients are cut by how long most of them are, so of a skewed tail a part is lost, and with it a
-part of the mean: a sum of residuals, cut farther out for the same noise, tells it.  Of single rows
-counts by octave of the distance from where the descent began tell the law of the tails on either
-side, that how far out to cut, and what lies beyond.
+part of the mean: a sum of residuals, cut farther out for the same noise, tells it.  Counts by
+octave of the distance from where the descent began, of groups of the mean over their rows, tell the
+law of the tails on either side, that how far out to cut, and what lies beyond.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Level:
     rounds: int
     rows: float  # how many there are, or groups of them, by their weights at most
     share: float  # of the budget, in units of mu²
-    tails: Gaussian | None = None  # of single rows whose mean is asked for
+    tails: Gaussian | None = None  # where a mean is asked for
     other: float = 0.5  # quantile whose loss the descent minimizes
 
     @property

@@ -392,7 +392,8 @@ def calibrated(
             return _slopes(shape.loss, at, q, law, math.inf)[0]
 
         bend = _derivative(unclipped, q, unclipped(q))
-        q = np.linalg.solve(bend + spread.level.ridge(ridge) * pair.T @ pair, bend @ q)
+        drawn = pair[: shape.n_features]  # the intercept is left alone
+        q = np.linalg.solve(bend + spread.level.ridge(ridge) * drawn.T @ drawn, bend @ q)
     middle, far = float(q[1]) if len(q) > 1 else 0.0, _KEPT * abs(float(q[0]))
     largest = math.log(_BEYOND * max(spread.top, spread.mean))
     return np.asarray(pair @ q, dtype=np.float64), (middle - far, max(middle + far, largest))

@@ -68,18 +68,19 @@ def cut(counts: Gaussian, u: float, curator: Curator) -> Cut:
     assert isinstance(query, WeightCounts)
     found = curator.release(counts)
     last = _last_seen(found / counts.stddev)
-    if last == 0:
-        return Cut(1.0, 1.0)
-    seen, edges = found[: last + 1], query.edges[: last + 1]
-    weights = _BELOW * edges
-    left = np.minimum(weights, edges[:, None]) @ seen  # of their sum, by where they are cut
+    noise, edges = counts.stddev / query.shape.n_samples, query.edges
+    if last == 0:  # nothing is cut, and all counts together tell the mean, more or less
+        mean = _BELOW * float(edges @ found / edges[-1]) / query.shape.n_samples
+        return Cut(1.0, min(1.0, max(mean, noise)))
+    seen, edges = found[: last + 1], edges[: last + 1]
+    left = np.minimum(_BELOW * edges, edges[:, None]) @ seen  # of their sum, by where they are cut
     part = _CUT * min(1.0, _MANY / u)
     at = int(np.argmax(left >= (1.0 - part) * left[-1]))
     larger = float(query.edges[-1] / edges[at])
     if larger > 1.0:
         curator.cut_weights(float(edges[at]))
     mean = float(left[at] / edges[at]) / query.shape.n_samples
-    return Cut(larger, min(1.0, max(mean, counts.stddev / query.shape.n_samples)))
+    return Cut(larger, min(1.0, max(mean, noise)))
 
 
 def _last_seen(counts: Vector) -> int:

@@ -262,12 +262,12 @@ class _Steps:
         pull: Matrix = np.full(shape.dim, settings.shrinkage * curvature)
         step[free:], pull[free:] = settings.intercept_step, 0.0
         step, pull = step / curvature * units.change, pull / units.change
-        # The ridge, (α/2) ‖Wv‖², is taken by its proximal step: along its curvature, which has the
-        # spread that whitening takes from the rows, gradient steps would have to be tiny.
+        # The ridge, (α/2) ‖Wv‖² without the intercept, is taken by its proximal step: along its
+        # curvature, which has the spread that whitening takes from the rows, gradient steps would
+        # have to be tiny.
         self._damping = None
         if units.ridge > 0.0:
-            transform = coordinates.transform
-            self._damping = units.ridge * step.reshape(-1, 1) * (transform.T @ transform)
+            self._damping = units.ridge * step.reshape(-1, 1) * ridge_bend(shape, coordinates)
         several = settings.classes is not None
         self._step, self._pull = (step[:, None], pull[:, None]) if several else (step, pull)
         # Losses of residuals are flat far out and bend near the minimum: long steps overshoot it
@@ -338,6 +338,12 @@ class _Units:
         )
 
 
+def ridge_bend(shape: ProblemShape, coordinates: Coordinates) -> Matrix:
+    """Curvature of a ridge of 1 in the coordinates; it leaves the intercept alone."""
+    drawn = coordinates.transform[: shape.n_features]
+    return drawn.T @ drawn
+
+
 def _without_noise(
     v: Matrix,
     settings: Settings,
@@ -369,7 +375,8 @@ def _without_noise(
     v[:free] *= part
     # Intercepts go as far to the best constant: of a mean of points a convex loss is no larger than
     # the mean of the losses.
-    told = settings.groups is None and not settings.ridge and coordinates.tells_shares
+    ridge = settings.ridge and shape.intercept == 0.0  # draws the constant, too
+    told = settings.groups is None and not ridge and coordinates.tells_shares
     if told and several:
         constant = _constant_told(v[-1], settings, shape, coordinates, change)
         v[-1] = part * v[-1] + (1.0 - part) * constant
@@ -489,7 +496,7 @@ def _settled_intercept(
         consistent=settings.consistent,
     )
     length = short * float(np.linalg.norm(v[:free]))
-    constant = settings.ridge / unit * coordinates.transform[:, -1] @ coordinates.transform
+    constant = settings.ridge / unit * ridge_bend(shape, coordinates)[-1]
     rest, own = float(constant[:-1] @ v[:-1]), float(constant[-1])
     return expected_intercept(released, length, float(v[-1]), (rest, own))
 

@@ -4,10 +4,11 @@ The squared loss has no bounded slope, so one row's gradient is unbounded; but t
 function of two sums over the rows, ``G = Σ c_i x̃_i x̃_iᵀ`` and ``v = Σ c_i x̃_i t_i``, to which a row
 contributes a bounded amount.  Both are released at once with Gaussian or l2-Laplace noise, and
 
-    ``w = (G̃ + (αn + λ) I)⁻¹ ṽ``,    ``λ = max(0, ψ - λ_min(G̃) - αn)``,
+    ``w = (G̃ + αn P + λ I)⁻¹ ṽ``,    ``λ = max(0, ψ - λ_min(G̃ + αn P))``,
 
-is post-processing.  ``ψ`` is a multiple of the noise matrix's typical norm ``2 √d σ``: below it an
-eigenvalue of ``G̃`` is mostly noise, whose inverse must not reach the weights.
+is post-processing; ``P`` is the identity, but for a 0 where the intercept is.  ``ψ`` is a multiple
+of the noise matrix's typical norm ``2 √d σ``: below it an eigenvalue is mostly noise, whose inverse
+must not reach the weights.
 
 Before that, a few rounds of noisy counts find where the targets lie between their bounds
 (`dpfast/solvers/_target_range.py`): the noise in ``ṽ`` is in proportion to their range, and a range
@@ -28,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from dpfast._typing import Vector
+from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_integer, check_real
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -40,7 +41,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._shares import releases
-from dpfast.solvers._target_range import ROUNDS, TargetRange, learn_range, planned, share
+from dpfast.solvers._target_range import ROUNDS, Place, TargetRange, learn_range, planned, share
 
 NAME = "dp-adassp"
 
@@ -84,8 +85,8 @@ def plan(
     shape : ProblemShape
         Of the squared loss.
     alpha : float, "auto" or None, default=None
-        Ridge of the mean loss, to which the adaptive ridge is added.  None takes that of `shape`,
-        or "auto", which is 0, if it has none.
+        Ridge of the mean loss, which leaves the intercept alone, and to which the adaptive ridge is
+        added.  None takes that of `shape`, or "auto", which is 0, if it has none.
     target_bound : float, default=1.0
         Public bound of the targets' absolute values; targets beyond are clipped.
     floor : float, default=0.5
@@ -152,25 +153,44 @@ def plan(
 def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     """Spend, add up, perturb, and solve the normal equations."""
     settings, dim, n = plan.settings, plan.shape.dim, plan.shape.n_samples
-    center, half = 0.0, settings.target_bound
+    place = Place(0.0, settings.target_bound, 0.0)
     if settings.target_range is not None:
-        center, half, *_ = learn_range(settings.target_range, curator)
+        place = learn_range(settings.target_range, curator)
+    center, half = place.center, place.half
     noisy = curator.release(settings.mechanism, center, half)
     gram = symmetric(noisy[:-dim], dim)
     moments = noisy[-dim:] / settings.target_factor * (half / settings.target_bound)
-    # The constant takes up the center; the ridge is that of both together.
+    # The constant takes up the center.
     shift = np.zeros(dim)
     if center != 0.0:
         shift[-1] = center / plan.shape.intercept
-    moments -= n * settings.ridge * shift
-    values, vectors = scipy.linalg.eigh(gram)
-    ridge = max(n * settings.ridge, settings.least_eigenvalue - float(values[0]))
+    features = plan.shape.n_features
+    drawn = np.zeros(dim)
+    drawn[:features] = n * settings.ridge
+    values, vectors = scipy.linalg.eigh(gram + np.diag(drawn))
+    ridge = max(0.0, settings.least_eigenvalue - float(values[0]))
     w: Vector = shift + vectors @ ((vectors.T @ moments) / (values + ridge))
     # Three deviations of the trace's noise more: too long rather than too short.
-    features = plan.shape.n_features
     noise = 3.0 * math.sqrt(2.0 * features) * plan.expected["noise_stddev_per_row"]
     mean_square = float(np.trace(gram[:features, :features])) / n + noise
-    return Outcome(w, said=said_of_lengths(plan.shape, mean_square))
+    said = said_of_lengths(plan.shape, mean_square)
+    if settings.target_range is None:
+        return Outcome(w, said=said)
+    margins = _mean_and_deviation(w, gram, plan)
+    return Outcome(w, said=said, prediction_range=place.kept(*margins))
+
+
+def _mean_and_deviation(w: Vector, gram: Matrix, plan: Plan[Settings]) -> tuple[float, float]:
+    """Of the rows' margins, as far as the noisy sums tell."""
+    constant, count = plan.shape.intercept, plan.shape.n_features
+    rows, mean, of_columns = plan.shape.n_samples * plan.shape.max_weight, 0.0, w[:count]
+    if constant != 0.0:
+        # Weights may be small: their sum is one of the entries.
+        least = plan.expected["noise_stddev_per_row"] * plan.shape.n_samples
+        rows = min(rows, max(float(gram[-1, -1]) / constant**2, least))
+        mean = float(gram[-1, :count] @ of_columns) / (rows * constant)
+    square = float(of_columns @ gram[:count, :count] @ of_columns) / rows
+    return mean + constant * float(w[-1]), math.sqrt(max(0.0, square - mean**2))
 
 
 def refusal(loss: Loss) -> str | None:
@@ -190,6 +210,7 @@ SOLVER = Solver(
     resumable=True,
     minimizes=True,
     expects="noise_stddev_per_row",
+    penalizes_intercept=False,
     exact={"target_rounds": 0},
     loss="squared",
     max_dim=MAX_DIM,

@@ -165,8 +165,8 @@ def plan(
     budget : Budget
         Not pure.
     alpha : float, "auto" or None, default=None
-        Ridge of the mean loss.  None takes that of `shape`, or "auto" if it has none; "auto" is no
-        ridge: the noise is held down by the number of steps.
+        Ridge of the mean loss, which leaves the intercept alone.  None takes that of `shape`, or
+        "auto" if it has none; "auto" is no ridge: the noise is held down by the number of steps.
     iterations : int or "auto"
         Gradient steps.
     clip : float or "auto"
@@ -198,8 +198,8 @@ def plan(
     target_rounds : int or "auto"
         Rounds in which the range of numeric targets is learned, 0 for none; "auto" is 5 for losses
         of numbers without a log link, which has its own, and none for classes.  With any of them, a
-        loss that is quadratic in the whole range has the tails counted, too, if there are single
-        rows enough to see them.
+        loss that is quadratic in the whole range has the tails counted, too, if there are rows, or
+        groups of them, enough to see them.
     range_rounds : int or "auto"
         Rounds in which the ranges of numeric columns are learned, 0 to 5; "auto" is 4 where the
         rows, or groups of them, stand out of the noise; elsewhere the lengths of rows are.
@@ -224,7 +224,7 @@ def plan(
         "solver='objective-perturbation' and 'output-perturbation' take more.",
     )  # fmt: skip
     ridge = check_alpha(alpha, shape)
-    terms = _Terms.of(shape, budget, neighboring_relation, accountant, target_rounds, ridge)
+    terms = _Terms.of(shape, budget, neighboring_relation, accountant, target_rounds)
     rule, options = _options(chosen, terms)
     settings = _settings(terms, rule, options, range_rounds, ridge)
     return Plan(
@@ -256,13 +256,12 @@ class _Terms(NamedTuple):
         relation: str,
         accountant: str,
         target_rounds: int | str,
-        ridge: float | None,
     ) -> _Terms:
         """Of a problem and its budget."""
         u = rules.rows_per_weight(shape, budget, relation, accountant)
         release = releases(budget_mu(budget, accountant), relation)
         rounds, whole = _check_target_rounds(target_rounds, shape), shape.loss
-        if rounds > 0 and not ridge and shape.intercept != 0.0:
+        if rounds > 0 and shape.intercept != 0.0:
             shape = replace(shape, loss=rules.descent_loss(whole, u))
         return cls(shape, relation, u, release, whole, rounds)
 
@@ -304,9 +303,10 @@ def _settings(
     for_weights = _weights.share(terms.u * shape.dim, shape)
     for_others = slopes.share + for_ranges + for_lengths + for_weights
     left, level = _left(options, for_others), None
-    if terms.target_rounds > 0 and not ridge:  # which has a part in where the intercept belongs
+    if terms.target_rounds > 0:
         whole = replace(shape, loss=terms.whole)
-        level = _level.planned(whole, terms.rows, left, release, slopes.for_tails, loss.quantile)
+        for_tails = _target_tails.share(terms.rows) if rules.is_mean(terms.whole) else 0.0
+        level = _level.planned(whole, terms.rows, left, release, for_tails, loss.quantile)
         left = _left(options, for_others + (level.share if level else 0.0))
     settings = Settings(
         **options,
@@ -659,7 +659,8 @@ def finished(
     middle = half * float(v[free]) if free < len(v) else 0.0
     if settings.level is not None:
         groups = None if settings.groups is None else settings.groups.law
-        reach = 0.0 if settings.tails is None else settings.tails.cut * half
+        # Gradients of groups are cut about where most targets are.
+        reach = half * (1.0 if settings.tails is None else settings.tails.cut)
         w = settings.level.settled(
             w, shape, curator, place, half * settings.narrowing, groups, reach
         )
@@ -769,6 +770,7 @@ SOLVER = Solver(
         "target_rounds": 0,
         "narrowing": 1.0,
     },
+    penalizes_intercept=False,
     weighs_groups=True,
     any_rows_per_group=True,
     max_dim=MAX_DIM,

@@ -105,6 +105,13 @@ def test_few_rows_are_told_of_before_anything_is_spent(of, data):
         assert account.charges == spent > 0
 
 
+def test_bounds_too_wide_to_find_the_targets_are_told_of(data):
+    X, _ = data
+    model = HuberRegressor(0.5, data_norm=2.0, target_bounds=(0.0, 1e4))
+    with pytest.warns(QuestionableSettingWarning, match="anywhere between target_bounds; bounds"):
+        model.fit(X[:20], X[:20, 0])
+
+
 class TestRows:
     @pytest.mark.parametrize(
         "of",

@@ -45,10 +45,12 @@ def test_a_place_keeps_what_is_near_it_or_few_deviations_from_other_margins():
     assert place.kept(0.5, 0.0) == pytest.approx((0.2 - _NEAR * 0.01, 0.5 + _NEAR * 0.01))
 
 
-@pytest.mark.parametrize("cls", REGRESSORS)
-def test_predictions_stay_around_the_range_that_was_learned(cls):
+@pytest.mark.parametrize(
+    ("cls", "solver"), [*((cls, "auto") for cls in REGRESSORS), (LinearRegression, "dp-adassp")]
+)
+def test_predictions_stay_around_the_range_that_was_learned(cls, solver):
     X, y = table()
-    model = fitted(cls, X, y, data_norm=5.0, epsilon=5.0)
+    model = fitted(cls, X, y, data_norm=5.0, epsilon=5.0, solver=solver)
     low, high = model.prediction_range_
     # All targets and more: nothing that is right is cut, and no declared bound matters.
     assert WIDE[0] < low < y.min() < y.max() < high < WIDE[1]
@@ -81,7 +83,8 @@ def test_means_far_beyond_a_range_of_zeros_are_not_cut():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"solver": "dp-adassp"},
+        {"solver": "dp-adassp", "delta": 0.0},
+        {"solver": "dp-adassp", "solver_options": {"target_rounds": 0}},
         {"solver": "dp-whitened-gd", "solver_options": {"target_rounds": 0}},
         {"delta": 0.0},
         {"inference": True, "epsilon": 8.0},

@@ -19,13 +19,18 @@ FULL = [name for name in NAMES if name not in STOCHASTIC]
 LINEAR = [name for name in NAMES if name not in SLOW]
 
 
-def reference_minimizer(X, y, alpha, intercept=1.0):
-    """scikit-learn's minimizer of the same objective: the constant column is penalized."""
-    rows = np.hstack([X, np.full((len(X), 1), intercept)])
+def reference_minimizer(X, y, alpha, intercept=1.0, penalized=True):
+    """scikit-learn's minimizer of the same objective, in which the constant may be penalized."""
     model = LogisticRegression(
-        C=1 / (alpha * len(X)), fit_intercept=False, tol=1e-12, max_iter=10_000, solver="lbfgs"
+        C=1 / (alpha * len(X)),
+        fit_intercept=not penalized,
+        tol=1e-12,
+        max_iter=10_000,
+        solver="lbfgs",
     )
-    return model.fit(rows, y).coef_[0]
+    rows = np.hstack([X, np.full((len(X), 1), intercept)]) if penalized else X
+    model.fit(rows, y)
+    return model.coef_[0] if penalized else np.append(model.coef_[0], model.intercept_ / intercept)
 
 
 class Quadratic:

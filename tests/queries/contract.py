@@ -597,6 +597,10 @@ def group_cases() -> list[Case]:
                  lambda query: [(-1.0, 1.0)], HUBER, NUMBERS)
             for norm in ("l2", "l1")
         ]  # fmt: skip
+        cases.append(
+            made(f"tails of targets, at most {most} rows", TargetTails, (3,),
+                 lambda query: [(0.0, 0.1, 1.0), (-0.9, 1e-6, 1.9)], HUBER, NUMBERS)
+        )  # fmt: skip
         cases += [
             made(f"{name}, at most {most} rows", kind, (), along_constant, PINBALL, NUMBERS)
             for name, kind in ALONG_CONSTANT.items()
@@ -697,8 +701,6 @@ def _cases_of_parts() -> list[Case]:
         ("gradient", ClippedGradient, (0.7,), at_weights, LOGISTIC, SIGNS, 0.9),
         ("losses of candidates", CandidateLosses, (3, BOUND, 3.0),
          lambda query: [(3.0 * np.eye(4)[:3],)], LOGISTIC, SIGNS, 0.8),
-        ("tails of targets", TargetTails, (3,), lambda query: [(0.1, 0.01, 1.1)],
-         HUBER, NUMBERS, 0.99),
         ("sums of products", ProductSums, (BOUND,), lambda query: [(0.0, BOUND)],
          SQUARED, (1.0, -9.0), 0.9),
     ]  # fmt: skip

@@ -165,12 +165,13 @@ def test_noiseless_run_reaches_the_optimum(solver, noiseless, classification):
     from optimizers.test_optimizers import reference_minimizer
 
     X, y = classification
-    problem = problem_for(solver, X, y)
+    problem, penalized = problem_for(solver, X, y), SOLVERS[solver].penalizes_intercept
     if problem.shape.loss.name == "squared":
-        rows = np.hstack([X, np.ones((500, 1))])
-        expected = np.linalg.solve(rows.T @ rows / 500 + 0.01 * np.eye(7), rows.T @ y / 500)
+        rows, ridge = np.hstack([X, np.ones((500, 1))]), 0.01 * np.eye(7)
+        ridge[-1, -1] *= penalized
+        expected = np.linalg.solve(rows.T @ rows / 500 + ridge, rows.T @ y / 500)
     else:
-        expected = reference_minimizer(X, y, 0.01)
+        expected = reference_minimizer(X, y, 0.01, penalized=penalized)
     for budget in (Budget(1e4), Budget(1e4, 1e-6)):
         if budget.kind not in SOLVERS[solver].budgets:
             continue

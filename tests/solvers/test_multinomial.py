@@ -212,15 +212,15 @@ def test_without_noise_it_is_scikit_learns(noiseless, three_centers, fit_interce
         solver_options={"iterations": 400, "clip": 10.0, "average": 0.0}, least_probability=0.0,
         **declared,
     ).fit(X, y, sample_weight=weight)  # fmt: skip
-    rows = np.hstack([X, np.ones((400, 1))]) if fit_intercept else X
-    reference = Reference(C=1 / (0.05 * 400), fit_intercept=False, tol=1e-10, max_iter=10_000)
-    w = reference.fit(rows, y, sample_weight=weight).coef_
-    np.testing.assert_allclose(model.coef_, w[:, :2], atol=1e-4)
-    np.testing.assert_allclose(model.intercept_, w[:, 2] if fit_intercept else 0.0, atol=1e-4)
+    reference = Reference(
+        C=1 / (0.05 * 400), fit_intercept=fit_intercept, tol=1e-10, max_iter=10_000
+    ).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(model.coef_, reference.coef_, atol=1e-4)
+    np.testing.assert_allclose(model.intercept_, reference.intercept_, atol=1e-4)
     probability = model.predict_proba(X)
-    np.testing.assert_allclose(probability, reference.predict_proba(rows), atol=1e-4)
+    np.testing.assert_allclose(probability, reference.predict_proba(X), atol=1e-4)
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probability)
-    np.testing.assert_array_equal(model.predict(X), reference.predict(rows))
+    np.testing.assert_array_equal(model.predict(X), reference.predict(X))
 
 
 def test_a_ridge_does_not_shorten_the_steps(noiseless, three_centers):

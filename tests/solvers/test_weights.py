@@ -52,7 +52,8 @@ def test_weights_that_are_not_seen_are_let_be():
     problem = problem_of(LOSSES[0], WEIGHTS["even"], 1e12)
     settings, budget = settled(problem, 1.0)
     curator = Curator(problem, Ledger(budget), SecureGenerator(0))
-    assert _weights.cut(settings.weights.counts, 30.0, curator) == (1.0, 1.0)
+    larger, mean = _weights.cut(settings.weights.counts, 30.0, curator)
+    assert larger == 1.0 and mean < 0.1  # they are not as large as they may be: that were seen
     assert np.array_equal(curator._rows.sample_weight, problem.sample_weight)
 
 
