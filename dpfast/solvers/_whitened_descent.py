@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import ndtri, softmax
 
 from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
@@ -66,6 +66,10 @@ _DOUBTED, _LONG, _SURELY = 0.6, 16.0, 2.0
 _SLOPE_SEEN, _WEIGHT_SEEN = 2.0, 3.0
 # By how much margins of typical rows may move where weights of such columns are not kept.
 _MOVED = 0.05
+# Half of what a constant ends beyond a hinge's corner is left where margins spread by so many times
+# that; and how far beyond it is best, over their deviation and the square of how many of these the
+# corner would be away if margins told of no class.
+_SPREAD, _SHORT_OF_CORNER = 3.0, 0.3
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -366,13 +370,16 @@ def _without_noise(
     v[:free] *= part
     # Intercepts go as far to the best constant: of a mean of points a convex loss is no larger than
     # the mean of the losses.
-    told = settings.groups is None and not settings.ridge and tells_class_shares(coordinates)
-    if told and several:
+    told = not settings.ridge and tells_class_shares(coordinates)
+    of_rows = told and settings.groups is None
+    if told and shape.loss.cornered and shape.loss.default_width:
+        v[-1] = _near_corner(v, settings, shape, coordinates)
+        if of_rows:
+            narrow = shape.loss.zoomed(NARROWEST_CORNER / (shape.loss.width or 1.0))
+            v[-1] = part * v[-1] + (1.0 - part) * start_of(narrow, coordinates)[-1]
+    elif of_rows and several:
         constant = _constant_told(v[-1], settings, shape, coordinates, change)
         v[-1] = part * v[-1] + (1.0 - part) * constant
-    elif told and shape.loss.cornered and shape.loss.default_width:
-        narrow = shape.loss.zoomed(NARROWEST_CORNER / (shape.loss.width or 1.0))
-        v[-1] = part * v[-1] + (1.0 - part) * start_of(narrow, coordinates)[-1]
     # What clipping hides of the curvature at 0 is seen at large effects, which this is for.
     return v if several else _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
 
@@ -416,6 +423,37 @@ def _kept_where_flat(
 def _constant_told(
     end: Vector, settings: Settings, shape: ProblemShape, coordinates: Coordinates, change: float
 ) -> Vector:
+def _near_corner(
+    v: Vector, settings: Settings, shape: ProblemShape, coordinates: Coordinates
+) -> float:
+    """A hinge's intercept without what the descent of a constant ends beyond the corner.
+
+    A wide corner's minimum is beyond it if a class has less than a third of the rows, and the loss
+    is the less steep there the fewer these are; the less so where margins spread.
+    """
+    probabilities, at = coordinates.probabilities(), float(start_of(shape.loss, coordinates)[-1])
+    row = math.hypot(1.0, settings.length * math.sqrt(coordinates.free))
+    longest = settings.clip_norm / row if settings.groups is None else 1.0
+    step = settings.intercept_step / settings.curvature
+    total, last = 0.0, at
+    for k, (corner, pace) in enumerate(zip(settings.corners, settings.paces, strict=True)):
+        z = at + settings.momentum * (at - last)
+        _, slopes, _ = shape.loss.zoomed(float(corner))([z, z], [-1.0, 1.0])
+        slope = float(probabilities @ np.clip(slopes, -longest, longest))
+        at, last = z - pace * step * slope, at
+        total += at * (k >= settings.first_averaged)
+    mean = total / (settings.iterations - settings.first_averaged)
+    beyond = abs(mean) - 1.0
+    if beyond <= 0.0 or mean * v[-1] <= 0.0:
+        return float(v[-1])
+    rarer, spread = float(probabilities.min()), settings.length * float(np.linalg.norm(v[:-1]))
+    # Short of the corner the loss is the steeper the rarer a class is: few rows are to be there.
+    deviations = max(0.0, -float(ndtri(rarer / (1.0 - rarer))))
+    most = max(0.0, abs(float(v[-1])) - 1.0 - _SHORT_OF_CORNER * deviations**2 * spread)
+    moved = min(most, beyond / (1.0 + spread / (_SPREAD * beyond)))
+    return float(v[-1]) - math.copysign(moved, mean)
+
+
     """The best constant prediction of several classes, from their counts and a descent's `end`."""
     shares, noise, weight = coordinates.class_shares()
     found = softmax(end)
