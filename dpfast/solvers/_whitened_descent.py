@@ -186,12 +186,12 @@ def descend(
     mean = total / count
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change, first)
-    one = settings.classes is None
-    if settings.james_stein and plain and one and tells_shares(shape, coordinates):
+    if settings.james_stein and plain:
         kept_columns = _kept_where_flat(mean, first, settings, shape, coordinates, change)
         mean, asked = (coordinates.with_kept(v, kept_columns) for v in (mean, points / count))
-        averages = asked, told / count
-        mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
+        if settings.classes is None and tells_shares(shape, coordinates):
+            averages = asked, told / count
+            mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
     return mean, np.array(gradients.norms), change
 
 
@@ -381,12 +381,12 @@ def _without_noise(
         constant = _constant_told(v[-1], settings, shape, coordinates, change)
         v[-1] = part * v[-1] + (1.0 - part) * constant
     # What clipping hides of the curvature at 0 is seen at large effects, which this is for.
-    return v if several else _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
+    return _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
 
 
 def _kept_where_flat(
-    v: Vector,
-    first: Vector,
+    v: Matrix,
+    first: Matrix,
     settings: Settings,
     shape: ProblemShape,
     coordinates: Coordinates,
@@ -406,23 +406,23 @@ def _kept_where_flat(
         return kept
     transform, slopes = coordinates.transform[at], np.linalg.inv(coordinates.transform)[:free, at]
     stretch = np.square(transform[:, :free]).sum(axis=1)
-    curved = np.minimum(1.0, stretch * columns.least[at])
+    curved = np.minimum(1.0, stretch * columns.least[at]) * 2.0 / (settings.classes or 2)
     variance = stretch * np.square(weight_noise(settings, shape, change, curved))
-    begin = np.square(first @ slopes) / np.square(slopes).sum(axis=0)
-    w = transform @ v
-    end = np.square(w) / np.maximum(variance, 1e-300)
-    seen = np.maximum(begin / _SLOPE_SEEN**2, end / _WEIGHT_SEEN**2)
+    # Of several classes, whose numbers add up to 0.
+    w, begin = ((part @ x).reshape(len(at), -1) for part, x in ((transform, v), (slopes.T, first)))
+    more = math.sqrt(max(1, (settings.classes or 2) - 1)) - 1.0
+    seen = np.maximum(
+        np.square(begin).sum(axis=1) / np.square(slopes).sum(axis=0) / (_SLOPE_SEEN + more) ** 2,
+        np.square(w).sum(axis=1) / np.maximum(variance, 1e-300) / (_WEIGHT_SEEN + more) ** 2,
+    )
     prior = (PRIOR_EFFECT / entry_bound(shape)) ** 2
     lost = 1.0 - np.maximum(prior / (prior + variance), 1.0 - np.maximum(seen, 1.0) ** -2.0)
-    # A column that is constant is part of the constant, by what its center is wrong by.
-    moved = float(np.linalg.norm(lost * w * columns.deviation[at]))
+    # A column that is constant is part of the constant, by what its value is wrong by.
+    moved = float(np.linalg.norm(w * (lost * columns.value_deviation[at])[:, None]))
     kept[at] = 1.0 - lost * _MOVED / max(_MOVED, moved)
     return kept
 
 
-def _constant_told(
-    end: Vector, settings: Settings, shape: ProblemShape, coordinates: Coordinates, change: float
-) -> Vector:
 def _near_corner(
     v: Vector, settings: Settings, shape: ProblemShape, coordinates: Coordinates
 ) -> float:
@@ -454,6 +454,9 @@ def _near_corner(
     return float(v[-1]) - math.copysign(moved, mean)
 
 
+def _constant_told(
+    end: Vector, settings: Settings, shape: ProblemShape, coordinates: Coordinates, change: float
+) -> Vector:
     """The best constant prediction of several classes, from their counts and a descent's `end`."""
     shares, noise, weight = coordinates.class_shares()
     found = softmax(end)
