@@ -381,7 +381,7 @@ def _without_noise(
         constant = _constant_told(v[-1], settings, shape, coordinates, change)
         v[-1] = part * v[-1] + (1.0 - part) * constant
     # What clipping hides of the curvature at 0 is seen at large effects, which this is for.
-    return _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
+    return v if several else _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
 
 
 def _kept_where_flat(
