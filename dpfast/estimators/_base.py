@@ -147,7 +147,8 @@ class PrivateLinearModel(Versioned):
         Private intercept; 0.0 without `fit_intercept`.
     column_ranges_ : ndarray of shape (2, n_features) or None
         Between which entries of each column `coef_` is meant for, as far as the releases told it,
-        and else infinity; None if nothing is known, or if classes have models of their own.
+        and else infinity; None if nothing is known. Of classes with fits of their own, what most
+        of these tell.
         Of an entry beyond, r times as far from the middle as the ends are, predictions take one
         1 / r² as far: 999 for a missing value among numbers up to 5 would count 200 times as much
         as these otherwise.
@@ -575,7 +576,7 @@ class PrivateLinearModel(Versioned):
             "_constant_column": constant,
             "_targets": targets,
             "_covariance": covariance,
-            "column_ranges_": outcomes[0].column_ranges if len(outcomes) == 1 else None,
+            "column_ranges_": _told_of_columns(outcomes, d),
             "_known_rows": known_rows(plan, self.accountant),
             **self._estimated(plan, outcomes, targets),
             **self._fitted(plan, targets, weights[:, :d] * targets.unit, intercept),
@@ -882,6 +883,14 @@ class PrivateLinearModel(Versioned):
             )
         on_rows = partial(affine_of_block, coef=coef, intercept=intercept, cut=how)
         return np.concatenate(list(X.map(on_rows)))
+
+
+def _told_of_columns(outcomes: Sequence[Outcome], columns: int) -> NDArray[np.float64] | None:
+    """Their ranges, as most fits tell them, and None if they tell of none."""
+    unknown = np.outer([-math.inf, math.inf], np.ones(columns))
+    told = [unknown if one.column_ranges is None else one.column_ranges for one in outcomes]
+    found = np.median(told, axis=0)
+    return found if np.isfinite(found).any() else None
 
 
 def _refuse_unknown(fit_params: Mapping[str, Any]) -> None:

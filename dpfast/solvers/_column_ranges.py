@@ -53,6 +53,7 @@ class Ranges(NamedTuple):
     deviation: Vector
     believed: NDArray[np.bool_]
     steady: NDArray[np.bool_]  # mostly of one value
+    alike: NDArray[np.bool_]  # nearly all of one value
     constant: int | None  # a column of one value that is not 0
 
 
@@ -121,12 +122,13 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
     scale = bin_width * np.maximum(deviation, _LEAST_WIDTH)
     two = counts[:, :-1] + counts[:, 1:]
     d = shape.n_features
-    away = np.where(two.max(axis=1) > _ALL * rows, np.abs(center) / scale, 0.0)
+    most = two.max(axis=1)
+    away = np.where(most > _ALL * rows, np.abs(center) / scale, 0.0)
     constant = int(columns[np.argmax(away)]) if away.max() > _AWAY else None
-    believed, steady = np.zeros(d, dtype=bool), np.zeros(d, dtype=bool)
-    found = Ranges(np.zeros(d), np.full(d, height), believed, steady, constant)
+    believed, steady, alike = np.zeros((3, d), dtype=bool)
+    found = Ranges(np.zeros(d), np.full(d, height), believed, steady, alike, constant)
     found.center[columns], found.deviation[columns] = center, scale
-    steady[columns] = two.max(axis=1) >= _MOSTLY * rows
+    steady[columns], alike[columns] = most >= _MOSTLY * rows, most > _ALL * rows
     believed[columns] = ~steady[columns]
     found.believed[_blamed(ranges.long_rows, found, curator)] = False
     return found

@@ -141,6 +141,9 @@ class Columns:
     least: Vector  # mean squares of numbers about their centers that are no noise; 0: none is known
     ranged: NDArray[np.bool_]  # nearly all entries are within a few scales of the center
     steady: NDArray[np.bool_]  # mostly of one value, as counts tell
+    # The value of nearly all rows, and how well it is known, where counts tell it; else the center.
+    value: Vector
+    value_deviation: Vector
     constant: int | None  # the column that takes the intercept's place
     # Noisy means of the rows' weights by class, over the largest weight; empty for regression.
     shares: Vector
@@ -255,22 +258,22 @@ class Coordinates:
         if certain.any():
             most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
             found[~certain] = np.clip(found[~certain], -most, most)
-        return self.shortened(w, found)
+        return self.shortened(w, found, columns.center)
 
     def with_kept(self, v: Matrix, kept: Vector) -> Matrix:
         """The same with so much of the columns' weights; typical rows keep their margins."""
         if np.all(kept == 1.0):
             return v
         w: Matrix = self.transform @ v
-        shortened = self.shortened(w, (kept * w[: len(kept)].T).T)
+        shortened = self.shortened(w, (kept * w[: len(kept)].T).T, self.columns.value)
         return np.asarray(np.linalg.solve(self.transform, shortened), dtype=np.float64)
 
-    def shortened(self, w: Matrix, found: Matrix) -> Matrix:
-        """Weights whose columns' become these; rows at the columns' centers keep their margins."""
+    def shortened(self, w: Matrix, found: Matrix, at: Vector) -> Matrix:
+        """Weights whose columns' become these; rows with these entries keep their margins."""
         d, constants = len(found), w[len(found) :]
         whole: Matrix = np.concatenate([found, constants])
         if self.anchor is not None:
-            whole[self.anchor] += self.columns.center @ (w[:d] - found) / self.constant
+            whole[self.anchor] += at @ (w[:d] - found) / self.constant
         return whole
 
 
@@ -366,7 +369,8 @@ class _Known:
         # What the rows' mean square about a place is at least, and that place.
         self.least_square, self.begun = 0.0, self.center
         self.ranged, self.deviations = np.zeros(d, dtype=bool), np.ones(d)
-        self.steady = np.zeros(d, dtype=bool)
+        self.steady, self.alike = np.zeros((2, d), dtype=bool)
+        self.places = np.zeros(d)
         # The column that is constant, as far as is known; as ranges tell, or as likely one of ones.
         self.constant: int | None = None
         self.told: int | None = None
@@ -375,11 +379,12 @@ class _Known:
         if learning.ranges is not None:
             told = _column_ranges.learn_ranges(learning.ranges, self.unit * self.height, curator)
             self.ranged, self.deviations = told.believed, told.deviation / self.unit
-            self.steady = told.steady
-            self.center = np.where(self.ranged, told.center / self.unit, 0.0)
+            self.steady, self.alike = told.steady, told.alike
+            self.places = told.center / self.unit
+            self.center = np.where(self.ranged, self.places, 0.0)
             if shape.intercept == 0.0 and told.constant is not None:
                 self.constant = self.told = told.constant
-                self.center[self.told] = told.center[self.told] / self.unit
+                self.center[self.told] = self.places[self.told]
         if learning.lengths is not None and shape.intercept != 0.0:
             self.take_lengths(learning.lengths)
 
@@ -515,11 +520,11 @@ class _Known:
 
     def columns(self) -> Columns:
         """All of it, in the rows' units."""
-        known = len(self.shares) > 0
+        known, doubt = len(self.shares) > 0, self.centers.deviation()
         return Columns(
             center=self.unit * self.center,
             scale=self.unit * self.scale,
-            deviation=self.unit * self.centers.deviation(),
+            deviation=self.unit * doubt,
             counted=self.counted,
             binary=self.binary,
             height=self.unit * self.height,
@@ -528,6 +533,8 @@ class _Known:
             least=np.zeros(self.shape.n_features),
             ranged=self.ranged,
             steady=self.steady,
+            value=self.unit * np.where(self.alike, self.places, self.center),
+            value_deviation=self.unit * np.where(self.alike, self.deviations, doubt),
             constant=self.constant,
             shares=self.shares,
             share_deviation=float(self.classes.deviation()[0]) if known else math.inf,

@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import ndtri, softmax
 
 from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
@@ -66,6 +66,10 @@ _DOUBTED, _LONG, _SURELY = 0.6, 16.0, 2.0
 _SLOPE_SEEN, _WEIGHT_SEEN = 2.0, 3.0
 # By how much margins of typical rows may move where weights of such columns are not kept.
 _MOVED = 0.05
+# Half of what a constant ends beyond a hinge's corner is left where margins spread by so many times
+# that; and how far beyond it is best, over their deviation and the square of how many of these the
+# corner would be away if margins told of no class.
+_SPREAD, _SHORT_OF_CORNER = 3.0, 0.3
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
@@ -182,12 +186,12 @@ def descend(
     mean = total / count
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change, first)
-    one = settings.classes is None
-    if settings.james_stein and plain and one and tells_shares(shape, coordinates):
+    if settings.james_stein and plain:
         kept_columns = _kept_where_flat(mean, first, settings, shape, coordinates, change)
         mean, asked = (coordinates.with_kept(v, kept_columns) for v in (mean, points / count))
-        averages = asked, told / count
-        mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
+        if settings.classes is None and tells_shares(shape, coordinates):
+            averages = asked, told / count
+            mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
     return mean, np.array(gradients.norms), change
 
 
@@ -376,20 +380,23 @@ def _without_noise(
     # Intercepts go as far to the best constant: of a mean of points a convex loss is no larger than
     # the mean of the losses.
     ridge = settings.ridge and shape.intercept == 0.0  # draws the constant, too
-    told = settings.groups is None and not ridge and coordinates.tells_shares
-    if told and several:
+    told = not ridge and coordinates.tells_shares
+    of_rows = told and settings.groups is None
+    if told and shape.loss.cornered and shape.loss.default_width:
+        v[-1] = _near_corner(v, settings, shape, coordinates)
+        if of_rows:
+            narrow = shape.loss.zoomed(NARROWEST_CORNER / (shape.loss.width or 1.0))
+            v[-1] = part * v[-1] + (1.0 - part) * start_of(narrow, coordinates)[-1]
+    elif of_rows and several:
         constant = _constant_told(v[-1], settings, shape, coordinates, change)
         v[-1] = part * v[-1] + (1.0 - part) * constant
-    elif told and shape.loss.cornered and shape.loss.default_width:
-        narrow = shape.loss.zoomed(NARROWEST_CORNER / (shape.loss.width or 1.0))
-        v[-1] = part * v[-1] + (1.0 - part) * start_of(narrow, coordinates)[-1]
     # What clipping hides of the curvature at 0 is seen at large effects, which this is for.
     return v if several else _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
 
 
 def _kept_where_flat(
-    v: Vector,
-    first: Vector,
+    v: Matrix,
+    first: Matrix,
     settings: Settings,
     shape: ProblemShape,
     coordinates: Coordinates,
@@ -409,18 +416,52 @@ def _kept_where_flat(
         return kept
     transform, slopes = coordinates.transform[at], np.linalg.inv(coordinates.transform)[:free, at]
     stretch = np.square(transform[:, :free]).sum(axis=1)
-    curved = np.minimum(1.0, stretch * columns.least[at])
+    curved = np.minimum(1.0, stretch * columns.least[at]) * 2.0 / (settings.classes or 2)
     variance = stretch * np.square(weight_noise(settings, shape, change, curved))
-    begin = np.square(first @ slopes) / np.square(slopes).sum(axis=0)
-    w = transform @ v
-    end = np.square(w) / np.maximum(variance, 1e-300)
-    seen = np.maximum(begin / _SLOPE_SEEN**2, end / _WEIGHT_SEEN**2)
+    # Of several classes, whose numbers add up to 0.
+    w, begin = ((part @ x).reshape(len(at), -1) for part, x in ((transform, v), (slopes.T, first)))
+    more = math.sqrt(max(1, (settings.classes or 2) - 1)) - 1.0
+    seen = np.maximum(
+        np.square(begin).sum(axis=1) / np.square(slopes).sum(axis=0) / (_SLOPE_SEEN + more) ** 2,
+        np.square(w).sum(axis=1) / np.maximum(variance, 1e-300) / (_WEIGHT_SEEN + more) ** 2,
+    )
     prior = (PRIOR_EFFECT / entry_bound(shape)) ** 2
     lost = 1.0 - np.maximum(prior / (prior + variance), 1.0 - np.maximum(seen, 1.0) ** -2.0)
-    # A column that is constant is part of the constant, by what its center is wrong by.
-    moved = float(np.linalg.norm(lost * w * columns.deviation[at]))
+    # A column that is constant is part of the constant, by what its value is wrong by.
+    moved = float(np.linalg.norm(w * (lost * columns.value_deviation[at])[:, None]))
     kept[at] = 1.0 - lost * _MOVED / max(_MOVED, moved)
     return kept
+
+
+def _near_corner(
+    v: Vector, settings: Settings, shape: ProblemShape, coordinates: Coordinates
+) -> float:
+    """A hinge's intercept without what the descent of a constant ends beyond the corner.
+
+    A wide corner's minimum is beyond it if a class has less than a third of the rows, and the loss
+    is the less steep there the fewer these are; the less so where margins spread.
+    """
+    probabilities, at = coordinates.probabilities(), float(start_of(shape.loss, coordinates)[-1])
+    row = math.hypot(1.0, settings.length * math.sqrt(coordinates.free))
+    longest = settings.clip_norm / row if settings.groups is None else 1.0
+    step = settings.intercept_step / settings.curvature
+    total, last = 0.0, at
+    for k, (corner, pace) in enumerate(zip(settings.corners, settings.paces, strict=True)):
+        z = at + settings.momentum * (at - last)
+        _, slopes, _ = shape.loss.zoomed(float(corner))([z, z], [-1.0, 1.0])
+        slope = float(probabilities @ np.clip(slopes, -longest, longest))
+        at, last = z - pace * step * slope, at
+        total += at * (k >= settings.first_averaged)
+    mean = total / (settings.iterations - settings.first_averaged)
+    beyond = abs(mean) - 1.0
+    if beyond <= 0.0 or mean * v[-1] <= 0.0:
+        return float(v[-1])
+    rarer, spread = float(probabilities.min()), settings.length * float(np.linalg.norm(v[:-1]))
+    # Short of the corner the loss is the steeper the rarer a class is: few rows are to be there.
+    deviations = max(0.0, -float(ndtri(rarer / (1.0 - rarer))))
+    most = max(0.0, abs(float(v[-1])) - 1.0 - _SHORT_OF_CORNER * deviations**2 * spread)
+    moved = min(most, beyond / (1.0 + spread / (_SPREAD * beyond)))
+    return float(v[-1]) - math.copysign(moved, mean)
 
 
 def _constant_told(

@@ -10,7 +10,9 @@ import scipy.sparse
 import dpfast
 from dpfast import blocks
 from dpfast.coded import CodedMatrix
+from dpfast.estimators._base import _told_of_columns
 from dpfast.rows import row_lengths
+from dpfast.solvers._contract import Outcome
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -186,3 +188,35 @@ def test_codes_that_counts_hide_have_no_great_effect():
         assert np.mean((model.predict(rows) - y) ** 2) < 0.78 * np.var(y)
         model.column_ranges_ = None  # as before
         assert np.mean((model.predict(rows) - y) ** 2) > 0.85 * np.var(y)
+
+
+@pytest.mark.parametrize("method", ["ovr", "svc"])
+def test_codes_have_no_great_effect_on_classes_with_fits_of_their_own(method):
+    """999 for a missing number from 0 to 4, in a row to predict for."""
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.uniform(-1.0, 1.0, 3000), rng.integers(0, 5, 3000) / 999.0])
+    y = np.digitize(rows[:, 0] + rng.normal(size=3000) / 2.0, [-0.5, 0.5])
+    how = {"data_norm": 2.0**0.5, "epsilon": 8.0, "random_state": 0, "classes": [0, 1, 2]}
+    if method == "svc":
+        model = dpfast.LinearSVC(**how).fit(rows, y)
+    else:
+        model = dpfast.LogisticRegression(multi_class="ovr", **how).fit(rows, y)
+    low, high = model.column_ranges_
+    assert (low < rows.min(axis=0)).all() and (rows.max(axis=0) < high).all() and high[1] < 0.2
+    entries = [1.0, high[1], 0.5 * (low[1] + high[1])]
+    code, most, middle = model.decision_function([[0.0, entry] for entry in entries])
+    assert np.abs(code - middle).max() < 0.1 * np.abs(most - middle).max()
+
+
+def test_ranges_of_classes_are_those_that_most_of_their_fits_tell():
+    ranges = [[[-1.0, 0.0], [1.0, np.inf]], [[-2.0, -np.inf], [3.0, np.inf]], None]
+    ranges[0][0][1] = -np.inf
+    outcomes = [
+        Outcome(np.zeros(3), column_ranges=None if part is None else np.array(part))
+        for part in ranges
+    ]
+    told = _told_of_columns(outcomes, 2)
+    np.testing.assert_array_equal(told, [[-2.0, -np.inf], [3.0, np.inf]])
+    assert _told_of_columns(outcomes[2:], 2) is None
+    assert _told_of_columns(outcomes[1:], 2) is None  # no more than half
+    np.testing.assert_array_equal(_told_of_columns(outcomes[:1], 2), ranges[0])

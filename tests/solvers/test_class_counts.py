@@ -131,6 +131,21 @@ def test_a_hinge_without_a_signal_ends_at_its_best_constant():
     assert np.mean(lost) < 0.004
 
 
+@pytest.mark.parametrize(("share", "epsilon", "most"), [(0.2, 0.4, 1.02), (0.05, 8.0, 1.02)])
+def test_a_rare_class_takes_a_hinge_no_farther_than_its_corner(share, epsilon, most):
+    """What a wide corner added was still there in the end: medians of 1.03 and 1.06."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (4_000, 3))
+    y = np.where(rng.random(4_000) < share, 1, -1)
+    found = []
+    for seed in range(6):
+        model = LinearSVC(
+            epsilon, 1e-6, data_norm=math.sqrt(3.0), classes=[-1, 1], random_state=seed
+        ).fit(X, y)
+        found.append(-float(np.median(model.decision_function(X))))
+    assert 0.99 < np.median(found) < most
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_column_of_ones_in_bounds_that_are_far_too_wide_counts_classes(classes):
     """By its bound its rows may be a million times as long, which their sum's rounding is not."""

@@ -9,7 +9,17 @@ import pytest
 from correlated import clipped_rows, correlated
 from scipy.special import expit
 
-from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
+from dpfast import (
+    Budget,
+    Ledger,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    Problem,
+    ProblemShape,
+    plan,
+    solve,
+)
 from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
 from dpfast.losses import Loss
@@ -266,8 +276,47 @@ def test_columns_that_do_not_vary_have_small_weights_beside_others():
     assert np.median(np.abs([w[5:8] for w in found])) < 6.0
 
 
+@pytest.mark.parametrize(
+    ("estimator", "declared"),
+    [
+        (LogisticRegression, {"classes": [0, 1, 2]}),
+        (LinearSVC, {"classes": [0, 1]}),
+        (LinearRegression, {"target_bounds": (0.0, 2.0)}),
+    ],
+)
+def test_a_column_that_does_not_vary_has_a_small_weight_in_every_loss(estimator, declared):
+    """Weights of classes were 4 to 90 there, of a hinge 5 to 60, of squares 1 to 15."""
+    rng = np.random.default_rng(0)
+    X = np.insert(rng.uniform(-1.0, 1.0, (4_000, 2)), 2, -0.4, axis=1)
+    y = np.digitize(X[:, 0] + 0.4 * rng.logistic(size=4_000), [-0.5, 0.5])
+    y = np.minimum(y, len(declared.get("classes", y)) - 1)
+    weights = []
+    for seed in range(8):
+        model = estimator(8.0, 1e-6, data_norm=2.0, random_state=seed, **declared).fit(X, y)
+        weights.append(np.abs(np.atleast_2d(model.coef_)[:, 2]).max())
+    assert np.median(weights) < 3.5
+
+
+def test_weights_that_go_leave_rows_of_the_usual_value_alone():
+    """A column's center is known as far as noise lets it, and the value of nearly all rows is."""
+    rng = np.random.default_rng(0)
+    X = np.insert(rng.uniform(-1.0, 1.0, (4_000, 2)), 2, -0.4, axis=1)
+    y = np.sign(rng.standard_normal(4_000))
+    columns = tuple(ColumnBlock("number", j, j + 1) for j in range(3))
+    problem = Problem(X, y, "logistic", data_norm=2.0, columns=columns)
+    found = learned(problem, Budget(8.0, 1e-6))
+    assert found.columns.value[2] == pytest.approx(-0.4, abs=1e-5)
+    assert found.columns.value_deviation[2] < 1e-5 < 1e-3 < found.columns.deviation[2]
+    w = found.transform @ found.with_kept(np.array([1.0, 2.0, 3.0, 0.5]), np.array([1.0, 1.0, 0.0]))
+    row = np.array([0.3, -0.2, found.columns.value[2], 1.0])
+    assert w[2] == pytest.approx(0.0, abs=1e-9)
+    assert row @ w == pytest.approx(row @ found.transform @ [1.0, 2.0, 3.0, 0.5])
+
+
+@pytest.mark.parametrize("classes", [None, 5])
 @pytest.mark.parametrize("seen", ["slope", "weight", "nothing"])
-def test_weights_of_columns_that_may_be_constant_stay_if_they_are_seen(seen):
+def test_weights_of_columns_that_may_be_constant_stay_if_they_are_seen(seen, classes):
+    """The longer these have to be the more classes' noise they are of."""
     shape = ProblemShape(1_000, 2, 1.0, intercept=1.0)
     settings = plan(shape, "dp-whitened-gd", Budget(1.0, 1e-6)).settings
     columns = _coordinates.Columns(
@@ -275,12 +324,17 @@ def test_weights_of_columns_that_may_be_constant_stay_if_they_are_seen(seen):
         counted=np.zeros(2, bool), binary=np.zeros(2, bool), height=1.0,
         frequency=np.zeros(2), frequency_deviation=np.zeros(2), least=np.array([0.25, 0.0]),
         ranged=np.array([True, False]), steady=np.array([False, True]), constant=None,
+        value=np.zeros(2), value_deviation=np.full(2, 1e-9),
         shares=np.full(2, 0.5), share_deviation=0.01,
     )  # fmt: skip
     found = _coordinates._coordinates(shape, columns)
     noise = float(_whitened_descent.weight_noise(settings, shape, 1.0, np.zeros(1))[0])
-    v = np.array([1.0, 6.0 * noise if seen == "weight" else noise, 0.2])
-    first = np.array([50.0, 4.0 if seen == "slope" else 1.0])
+    weight, slope = (6.0, 4.0) if classes is None else (8.0, 6.0)
+    v = np.array([1.0, weight * noise if seen == "weight" else noise, 0.2])
+    first = np.array([50.0, slope if seen == "slope" else 1.0])
+    if classes is not None:
+        settings = replace(settings, classes=classes)
+        v, first = (np.outer(one, [0.5, -0.5, 0.5, -0.5, 0.0]) for one in (v, first))
     kept = _whitened_descent._kept_where_flat(v, first, settings, shape, found, 1.0)
     # The part of the weight's square, or of the slope's, that noise has at most is 1/4: squared.
     expected = 0.0 if seen == "nothing" else 1.0 - 0.25**2
@@ -415,6 +469,7 @@ def test_effects_that_are_cut_go_to_the_constant():
         frequency=np.array([0.0, 0.025]),
         frequency_deviation=np.array([1.0, 0.001]), least=np.zeros(2),
         ranged=np.zeros(2, bool), steady=np.zeros(2, bool), constant=None, shares=np.zeros(0),
+        value=np.array([0.3, 0.1]), value_deviation=np.full(2, 0.01),
         share_deviation=math.inf,
     )  # fmt: skip
     found = _coordinates._coordinates(shape, columns)
@@ -455,6 +510,7 @@ def test_effects_that_are_cut_go_to_a_column_in_the_place_of_the_constant():
         frequency=np.array([0.0, 0.05, 0.001]),
         frequency_deviation=np.array([1.0, 0.002, 0.002]), least=np.zeros(3),
         ranged=np.zeros(3, bool), steady=np.zeros(3, bool), constant=2, shares=np.zeros(0),
+        value=np.array([0.3, -0.9, -1.0]), value_deviation=np.full(3, 0.01),
         share_deviation=math.inf,
     )  # fmt: skip
     found = _coordinates._coordinates(shape, columns)
