@@ -12,8 +12,8 @@ under such weights: nothing is clipped by its target, so the weighted scores hav
 the unweighted ones do, if the model holds.  Curvatures are cut further, to ``K / (κ_i h_i²)`` with
 ``κ_i`` the largest curvature at the margin and ``h_i`` the length in coordinates of their own: what
 is cut makes the covariance larger and leaves the root alone, but steps longer.  Residuals have no
-first curvature, which tells what the coordinates stretched too far, so their ``ω_i`` are ``1.4 K /
-(κ_i h_i²)`` at most: no step is more than 1.4 times too long.
+first curvature, which tells what the coordinates stretched too far, so their ``ω_i`` are ``K / (κ_i
+h_i²)`` at most: no curvature is cut, and no step is too long.
 
 The slope of a logistic loss is bounded by itself.  That of the squared loss and of Huber's is a
 residual, which is cut at a scale ``τ`` and counted in units of it: ``ψ = clip(z - y, ± τ) / τ``
@@ -77,8 +77,6 @@ Indices = NDArray[np.int64]
 _LEAST_SCALE = 2.0**-8
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 14.0
-# A residual's curvature as it is, over what of it is released, is at most this.
-_SHORT = 1.4
 # Around the scale the curvature falls from 1 to 0 over this share of it.
 _FALL = 0.4
 #: Lengths that rows are told apart by, over the root of their weights' number.
@@ -218,7 +216,7 @@ class _Weighted(InCoordinates):
         part = largest_slope(loss, rows.margin) * lengths / self.score_radius
         whole = part * _bounds(loss, rows)
         if loss.even:
-            bend = self._bend(rows) / (_SHORT * self.curvature_bound)
+            bend = self._bend(rows) / self.curvature_bound
             part, whole = np.maximum(part, bend), np.maximum(whole, bend * rows.counts)
         return _lowered(1.0 / np.maximum(1.0, part), whole, rows.first, self.shape.max_weight)
 

@@ -447,19 +447,17 @@ class Steps:
         return whole * np.outer(larger, larger), sampling
 
     def refused(
-        self, found: Found, covariance: Matrix, peaks: Vector, bend: float | None, most: float
+        self, found: Found, covariance: Matrix, peaks: Vector, bend: float, most: float
     ) -> Vector:
         """Why each weight's variance is not believed; 0 where it is.
 
         `peaks` are how far a rare entry of each column is from a common one, and `bend` is a move
-        of the margins with which the curvature changes; None: with none.  `most` is the share of a
-        variance that may hide.
+        of the margins with which the curvature changes: of residuals, what they are cut at, for
+        rows beyond it count no more.  `most` is the share of a variance that may hide.
         """
         loads = (self.ask.transform @ self.whiten @ found.vectors) ** 2 / found.values
         hidden = loads[:, ~found.seen].sum(axis=1) > most * loads.sum(axis=1)
-        far = np.zeros(self.ask.dim, dtype=bool)
-        if bend is not None:
-            far = self._far(found, covariance, peaks, _MOVE * bend)
+        far = self._far(found, covariance, peaks, _MOVE * bend)
         refused: Vector = np.where(hidden, _HIDES, np.where(far, _MOVES, 0.0))
         if np.mean(refused > 0.0) > _MOST:
             refused[refused == 0.0] = _AMONG  # it rests on what the others could not

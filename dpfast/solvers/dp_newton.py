@@ -50,8 +50,9 @@ What is not believed.  A coefficient's variance is refused, by what was released
 
 * more than a twentieth of it, of residuals a fiftieth, comes from directions whose curvature does
   not stand out of the noise;
-* the margins of the rows that determine it would move by more than the curvature bears, when the
-  coefficient moves by what the interval allows, or did move in the last steps;
+* the margins of the rows that determine it would move by more than the curvature bears, of
+  residuals past where they are cut, when the coefficient moves by what the interval allows, or did
+  move in the last steps;
 * the mean is an exponential, of margins that differ by more than the bound of a row's curvature
   bears, or that moved so far that a linear step misses what they bend (of the intercept: if that is
   more than half of its error);
@@ -125,9 +126,10 @@ _STEPS, _DESCENT_CLIP = 12, 0.75
 # Rows' curvatures are bounded by this, times the number of weights, in units of the mean's; by more
 # where there are so many rows, times µ, for each unit, and at most so much: of the first curvature,
 # and of the second.  Of residuals, where no first one brings back what the coordinates stretched
-# too far, it grows later, and farther.
+# too far, it grows later, and farther: rows beyond it lose weight, which moves the estimand where
+# no model holds.
 _CURVATURE_REACH = 4.0
-_HEARD, _HEARD_RESIDUALS = ((15.0, 12.0), (20.0, 6.0)), (60.0, 18.0)
+_HEARD, _HEARD_RESIDUALS = ((15.0, 12.0), (20.0, 6.0)), (60.0, 25.0)
 # Part of a stack's reach that the coordinates may have.
 _COORDINATES = 0.25
 # A forecast for residuals is for deviations of this share of the scale that they are cut at.
@@ -405,7 +407,8 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     spread = steps.spread(found, asked.products, asked.residuals)
     covariance, sampling = steps.covariance(found, spread, asked.products)
     peaks = np.append(2.0 * columns.height, np.full(shape.dim - shape.n_features, shape.intercept))
-    refused = steps.refused(found, covariance, peaks, _bend(shape.loss), settings.course.hidden)
+    bend = _LOG_LINK_BEND if shape.loss.log_link else found.scale
+    refused = steps.refused(found, covariance, peaks, bend, settings.course.hidden)
     history = {"covariance": covariance, "sampling": sampling, "refused": refused}
     return Outcome(transform @ found.v, history)
 
@@ -442,15 +445,6 @@ def _largest_scale(loss: Loss) -> float:
     """Where slopes are cut at most."""
     largest = scales(loss)[1]
     return min(largest, loss.parameter or largest) if loss.even else largest
-
-
-def _bend(loss: Loss) -> float | None:
-    """A move of the margins with which the curvature changes; None where it never does."""
-    if loss.quadratic:
-        return None
-    if loss.log_link:
-        return _LOG_LINK_BEND
-    return _largest_scale(loss) if loss.even else 1.0
 
 
 def _check_cov_type(shape: ProblemShape, cov_type: str) -> None:

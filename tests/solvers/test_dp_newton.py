@@ -358,6 +358,36 @@ def test_rare_values_are_not_stretched_farther_by_every_round(loss, share):
     assert np.max(np.abs(z)) < 4.0
 
 
+def spiked(share, effect, noise, seed):
+    """Rows of which few have their third entry at 1, the others near -1; targets; the weights."""
+    rng = np.random.default_rng(seed)
+    X, _, _ = table(SQUARED, 15_000, rng)
+    X[:, 2] = np.where(rng.random(len(X)) < share, 1.0, 0.01 * rng.random(len(X)) - 1.0)
+    w = np.array([0.3, -0.2, effect, 0.1])
+    return X, X @ w[:3] + w[3] + noise * rng.standard_normal(len(X)), w
+
+
+def test_intervals_of_residuals_hold_where_few_rows_stand_far_out():
+    z = []
+    for seed in range(12):
+        X, y, w = spiked(0.003, 0.15, 0.05, seed)
+        found = fitted(X, y, SQUARED, seed, Budget(mu=5.0))
+        assert found.history["refused"][2] == 0
+        z.append((found.w[2] - w[2]) / math.sqrt(found.history["covariance"][2, 2]))
+    # With steps 1.4 times too long their mean was nearly 3.
+    assert abs(np.mean(z)) < 4.0 / math.sqrt(12) and np.mean(np.abs(z) < 1.96) > 0.7
+
+
+def test_a_weight_that_may_move_few_rows_past_the_cut_of_their_residuals_is_refused():
+    refused = []
+    for seed in range(12):
+        X, y, _ = spiked(0.004, 0.13, 1.0 / 30.0, seed)
+        refused.append(fitted(X, y, SQUARED, seed, Budget(3.5, 1e-6)).history["refused"])
+    # By the noise alone one of twelve would be.
+    assert np.mean(np.array(refused)[:, 2] > 0) > 0.6
+    assert np.mean(np.array(refused)[:, :2] > 0) < 0.1
+
+
 def test_equal_columns_are_refused_for_what_only_their_difference_would_show():
     refused = []
     for seed in range(5):
