@@ -72,15 +72,14 @@ _SHARES = (
 )
 _VARIANCES = ((0.0, 0.7), (0.05, 0.15), (0.25, 0.1), (1.0, 0.05))
 # From so many rows behind one weight, times µ, on gradients decide, and weights far longer than the
-# public rows' are believed in, too.  From the second on numbers' tails are believed to be as the
-# public rows' if these are right; with fewer rows nothing tells tails from wrong rows.
-_FAR, _FAR_FROM, _TAILS_FROM = ((5.0, 0.02), (25.0, 0.01)), 5.0, 12.0
+# public rows' are believed in, too.
+_FAR_FROM, _FAR = 5.0, ((5.0, 0.02), (25.0, 0.01))
 # What the private rows bend beyond the public ones: along every direction, by a part that their
 # number does not mend and one that it does.
 _BENT, _UNKNOWN_BENDS = 0.1, 2.0
-# Variance, over the number of public rows, of the share by which they mistake how the loss bends:
-# along few directions, rows being cut without bias, or if private rows are like them; and at most.
-_MISTAKEN, _MOST_MISTAKEN = 2.0, 0.3
+# Variance, over the number of public rows, of the share by which they mistake how the loss bends
+# along few directions, rows being cut without bias; and that variance elsewhere.
+_MISTAKEN, _MISTAKEN_ELSEWHERE = 2.0, 0.3
 # By so many deviations of its noise two gradients must show that the loss bends more than expected.
 _DOUBT = 4.0
 # Times that what is expected is found anew, with the bends on the way there.
@@ -395,50 +394,31 @@ class _Model:
         and then what this tells.
         """
         for _ in range(_GUESSES):
-            known = [self._precision(self.told, guess)] * len(self.beliefs)
-            if self.rows_per_weight >= _TAILS_FROM and not self.shape.loss.multiclass:
-                known[0] = self._precision(self.told, guess, alike=True)
-            guess, share = self._expected(known)
+            guess, share = self._expected(self._precision(self.told, guess))
         return guess, share
 
-    def _precision(
-        self, told: list[_Told], guess: Vector, alike: bool = False
-    ) -> tuple[Matrix, Vector, float]:
-        """Of the minimum, by what was told; times where it is; and -2 log evidence of 0.
-
-        With rows that are `alike`, what cutting makes of the public ones' gradient is taken away.
-        """
+    def _precision(self, told: list[_Told], guess: Vector) -> tuple[Matrix, Vector, float]:
+        """Of the minimum, by what was told; times where it is; and -2 log evidence of 0."""
         dim = self.shape.dim
         precision, pull, square = np.zeros((dim, dim)), np.zeros(dim), 0.0
         for each in told:
             bends = self.bends(each, guess)
             value = bends @ each.point - each.gradient
-            if alike:
-                value += self._moved_by_cut(each) - bends @ (each.point - self.weights)
             # The bends are not known exactly: what is far away tells less.
             way = bends @ (each.point - guess)
-            known = alike or (each.few and self.shape.loss.multiclass)
-            mistaken = _MISTAKEN / len(self.prior.y) if known else _MOST_MISTAKEN
+            known = each.few and self.shape.loss.multiclass
+            mistaken = _MISTAKEN / len(self.prior.y) if known else _MISTAKEN_ELSEWHERE
             variance = each.deviation**2 + mistaken * float(way @ way) / len(way)
             precision += bends.T @ bends / variance
             pull += bends.T @ value / variance
             square += float(value @ value) / variance + len(way) * math.log(variance)
         return precision, pull, square
 
-    def _moved_by_cut(self, told: _Told) -> Vector:
-        """The gradient of the cut public rows, over that of whole ones at their weights."""
-        loss, y, rows = self.shape.loss, self.prior.y, self.rows @ told.directions
-        reach = told.clip_norm / np.maximum(np.linalg.norm(rows, axis=1), 1e-100)
-        cut = np.clip(loss(self.rows @ told.point, y)[1], -reach, reach)
-        found: Vector = rows.T @ (cut - loss(self.rows @ self.weights, y)[1]) / len(y)
-        return found
-
-    def _expected(self, known: list[tuple[Matrix, Vector, float]]) -> tuple[Vector, float]:
-        """The beliefs' centers and shares, weighed by Bayes' law; each knows what was told."""
+    def _expected(self, known: tuple[Matrix, Vector, float]) -> tuple[Vector, float]:
+        """The beliefs' centers and shares, weighed by Bayes' law."""
         evidence, centers = [], []
-        for belief, told, line in zip(self.beliefs, known, self.lines, strict=True):
-            _, center, root, probable = belief
-            precision, pull, square = told[0] + line[0], told[1] + line[1], told[2] + line[2]
+        for (_, center, root, probable), line in zip(self.beliefs, self.lines, strict=True):
+            precision, pull, square = known[0] + line[0], known[1] + line[1], known[2] + line[2]
             away = root.T @ (pull - precision @ center)
             system = np.eye(len(pull)) + root.T @ precision @ root
             move = np.linalg.solve(system, away)
