@@ -22,6 +22,9 @@ from dpfast.solvers import Plan
 from dpfast.solvers.prior import Coefficients, plan_refit, tells_more
 from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
 
+# What rounding may do to the least eigenvalue of a correlation matrix, such as a fitted model's.
+_ROUNDED = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class CoefficientPrior:
@@ -94,13 +97,19 @@ class CoefficientPrior:
                 f"covariance of the prior must be for {dim} numbers, the intercept's last if there "
                 f"is one; got shape {given.shape}."
             )
-        values = np.linalg.eigvalsh(0.5 * (full + full.T))
-        if not np.allclose(full, full.T) or values[0] <= 1e-14 * values[-1]:
+        deviations = np.sqrt(np.maximum(np.diag(full), 0.0))
+        if not np.allclose(full, full.T) or not deviations.all():
+            least = -1.0
+        else:
+            full = 0.5 * (full + full.T)
+            # In units of the deviations: columns of whatever units are no reason to refuse it.
+            least = float(np.linalg.eigvalsh(full / deviations / deviations[:, None])[0])
+        if least < -_ROUNDED:
             raise ValueError(
                 "covariance of the prior must be symmetric and positive definite; got another "
                 "matrix. What is known exactly has a small variance, not 0."
             )
-        return 0.5 * (full + full.T)
+        return full + max(0.0, _ROUNDED - least) * np.diag(deviations**2)
 
 
 def plan_with_prior(

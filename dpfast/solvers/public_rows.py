@@ -71,12 +71,15 @@ _SHARES = (
     (0.0, 1.0, 0.03),
 )
 _VARIANCES = ((0.0, 0.7), (0.05, 0.15), (0.25, 0.1), (1.0, 0.05))
+# From so many rows behind one weight, times µ, on gradients decide, and weights far longer than the
+# public rows' are believed in, too.
+_FAR_FROM, _FAR = 5.0, ((5.0, 0.02), (25.0, 0.01))
 # What the private rows bend beyond the public ones: along every direction, by a part that their
 # number does not mend and one that it does.
-_BENT, _UNKNOWN_BENDS = 0.4, 5.0
+_BENT, _UNKNOWN_BENDS = 0.1, 2.0
 # Variance, over the number of public rows, of the share by which they mistake how the loss bends
-# along few directions, rows being cut without bias.
-_MISTAKEN = 2.0
+# along few directions, rows being cut without bias; and that variance elsewhere.
+_MISTAKEN, _MISTAKEN_ELSEWHERE = 2.0, 0.3
 # By so many deviations of its noise two gradients must show that the loss bends more than expected.
 _DOUBT = 4.0
 # Times that what is expected is found anew, with the bends on the way there.
@@ -254,7 +257,7 @@ def run_with_rows(plan: Plan[PublicSettings], curator: Curator) -> Outcome:
     """
     settings, shape, prior = plan.settings, plan.shape, plan.settings.prior
     unit = shape.n_samples * shape.max_weight
-    model = _Model(shape, prior)
+    model = _Model(shape, prior, settings.rows_per_weight)
     point, share = model.expected(model.weights)
     if settings.test is not None:
         point = np.zeros(shape.dim)
@@ -299,6 +302,7 @@ class _Model:
 
     shape: ProblemShape
     prior: Known
+    rows_per_weight: float
     told: list[_Told] = field(default_factory=list)  # along all directions
 
     @cached_property
@@ -342,8 +346,9 @@ class _Model:
         constant[free:] = _most_likely(shape, alone, self.prior.y, self.prior.precision[free:])
         usual = float(np.var(self.prior.y)) if shape.loss.kind == "regression" else 1.0
         size = (float(v[:free] @ v[:free]) + usual) / max(1, free)
+        variances = _VARIANCES + (_FAR if self.rows_per_weight >= _FAR_FROM else ())
         found = []
-        for (share, loose, one), (variance, other) in product(_SHARES, _VARIANCES):
+        for (share, loose, one), (variance, other) in product(_SHARES, variances):
             center = share * v + (1.0 - share) * constant
             covariance = (variance * size + 1e-9 * usual) * np.eye(shape.dim)
             covariance[:free, :free] += share**2 * inverse[:free, :free]
@@ -402,7 +407,7 @@ class _Model:
             # The bends are not known exactly: what is far away tells less.
             way = bends @ (each.point - guess)
             known = each.few and self.shape.loss.multiclass
-            mistaken = _MISTAKEN / len(self.prior.y) if known else 1.0
+            mistaken = _MISTAKEN / len(self.prior.y) if known else _MISTAKEN_ELSEWHERE
             variance = each.deviation**2 + mistaken * float(way @ way) / len(way)
             precision += bends.T @ bends / variance
             pull += bends.T @ value / variance

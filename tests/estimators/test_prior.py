@@ -525,6 +525,16 @@ class TestCoefficients:
         with pytest.raises(error, match=message):
             self.fitted(prior=prior)
 
+    @pytest.mark.parametrize("shape", ["units", "singular"])
+    def test_a_covariance_that_rounding_made_singular_is_a_prior(self, shape):
+        root = np.diag(np.logspace(-9.0, 0.0, 6))
+        if shape == "singular":
+            root = np.random.default_rng(0).standard_normal((6, 4))
+        covariance = root @ root.T
+        assert np.linalg.eigvalsh(covariance)[0] < 1e-14 * np.linalg.eigvalsh(covariance)[-1]
+        model = self.fitted(prior=CoefficientPrior(WEIGHTS, 0.0, covariance))
+        assert np.isfinite(model.coef_).all()
+
     def test_columns_and_classes_in_another_order_are_refused(self):
         X, y = table(200)
         frame = pd.DataFrame(X, columns=list("abcde"))

@@ -127,7 +127,8 @@ def test_beliefs_about_numbers_are_in_units_of_the_targets():
     for narrow in (1.0, 0.01):
         problem = Problem(X, narrow * y, "huber", data_norm=2.0)
         known = from_rows(problem.shape, public, narrow * targets)
-        covariances = [root @ root.T for _, _, root, _ in _Model(problem.shape, known).beliefs]
+        beliefs = _Model(problem.shape, known, 20.0).beliefs
+        covariances = [root @ root.T for _, _, root, _ in beliefs]
         found.append(np.array(covariances) / narrow**2)
     np.testing.assert_allclose(found[0], found[1], rtol=0.1, atol=1e-3)
 
