@@ -58,6 +58,8 @@ _PLENTY, _EACH = 400.0, 100.0
 _CORRELATED = 40.0
 # The least clip, in units of the spread, and in means.
 _LEAST_CLIP, _LEAST_MEANS = 0.05, 0.38
+# Targets are taken to spread by at least this, over their mean.
+_LEAST_RELATIVE = 0.3
 # The largest means are below the highest target that stands out times this.
 _BEYOND = 3.0
 # Predictions are kept within so many deviations of the margins, or up to the largest means.
@@ -70,6 +72,8 @@ _SHORTENING, _SHORTENED = 1.5, 0.5
 _SHORT = 2.0
 # Which part of what stretches weights is in doubt.
 _STRETCHED = 0.5
+# Which part of a mean's logarithm is in how many targets are not 0, at least.
+_OFTEN = 0.5
 # Lengths of the weights: usual, the longest that is believed, and up to which margins are normal.
 _USUAL, _LONGEST, _LONG = 0.6, 3.0, 2.0
 # Shorter weights than this are none; at least so much of a length is left by the clip, and how
@@ -241,12 +245,17 @@ def learn_spread(link: MeanAsked, shape: ProblemShape, curator: Curator) -> Spre
     law = TargetLaw.of(edges[1:], counts[1:] / total, noise / total, low)
     mean, deviation, cut = _mean(link, curator, law, total, level.rows)
     mean = min(max(mean, low, edges[0]), high)
-    seen = highest(counts[1:], noise)
+    top = float(edges[1 + highest(counts[1:], noise)])
+    # Of many low octaves one stands out of the noise by chance.
+    top = top if top >= mean else cut
+    # Beyond the top it is noise that squares add up to, and the sum may be below 0.
+    square = float(law.shares @ np.minimum(law.middles, top) ** 2) / mean**2
+    least = math.sqrt(max(square - 1.0, _LEAST_RELATIVE**2))
     return Spread(
         mean=mean,
         doubt=math.hypot(deviation / mean, level.doubt),
-        relative=min(8.0, max(0.3, law.relative * law.mean / mean)),
-        top=float(edges[1 + seen]) if seen else cut,
+        relative=min(8.0, max(least, law.relative * law.mean / mean)),
+        top=top,
         law=law,
         level=replace(level, weight=weight),
         steps=replace(steps, weight=steps.weight * weight / level.weight),
@@ -440,7 +449,8 @@ def _left_of_length(loss: Loss, spread: Spread, length: float, clip: float) -> f
         return 1.0
     values, shares = spread.law.around(length)
     means = np.exp(length * _POINTS - 0.5 * length**2)
-    more = np.minimum(1.0 / max(1.0 - shares[0], _SHORTEST), np.sqrt(means))[:, None]
+    some = min(max(1.0 - float(shares[0]), _SHORTEST), 1.0 - _SHORTEST)
+    more = np.minimum(1.0 / some, means ** _often(some, spread.relative))[:, None]
     targets = spread.mean * values * means[:, None] / more
     targets[:, 0] = 0.0
     shares = shares * more
@@ -459,6 +469,17 @@ def _left_of_length(loss: Loss, spread: Spread, length: float, clip: float) -> f
         return np.concatenate([found, _HELD * (q - start)])
 
     return min(1.0, max(_LEAST_LEFT, float(_least_squares(misfits, start)[0]) / length))
+
+
+def _often(some: float, relative: float) -> float:
+    """Which part of a mean's logarithm is in how many targets are not 0, if `some` are not.
+
+    Of counts of a Poisson law nearly all if few are not 0; it is less the more targets spread
+    beyond that law, and half is usual.
+    """
+    mean = -math.log(1.0 - some)
+    of_law = (1.0 - some) * mean / some
+    return max(_OFTEN, of_law * min(1.0, 1.0 / (mean * relative**2)))
 
 
 def _least_squares(misfits: Callable[[Vector], Vector], start: Vector) -> Vector:

@@ -46,6 +46,8 @@ _GROUND, _LEAST_GROUND, _MOST_GROUND, _AT_CORNER = 1.65, 0.15, 0.5, 0.08
 # The guess of the curvature along the weights, its deviation, and the least that is believed, in
 # units of the largest; a step's share of one over the curvature.
 _GUESS, _GUESS_DEVIATION, _LEAST_CURVATURE, _SHORT_OF_WHOLE = 0.8, 0.4, 0.12, 0.9
+# Steps times curvature from which on steps pass the minimum by more and more, with momentum.
+_ASTRAY = 1.2
 # How much a secant counts one step later.
 _FORGET = 0.5
 # A secant's curvature is believed but for so many deviations of the noise in it.
@@ -279,7 +281,9 @@ class _Steps:
         bends = shape.loss.kind != "classification" and momentum > 0.0
         self._stretches = units.ridge == 0.0 and plain and not bends
         # Where the loss itself changes from step to step secants tell nothing of its curvature.
-        self._bounded = settings.narrowing == 1.0 and plain
+        self._bounded = settings.narrowing == 1.0
+        # The log link rests on the steps: only those that would go astray get shorter.
+        self._borne = 1.0 if plain else _ASTRAY / max(float(step.max()) * curvature, 1e-300)
         self._secants = _Secants(free)
         # How far the next point follows the noise in a gradient, and how far the last one did.
         self._follows, self._taken = settings.step * (1.0 + momentum), 0.0
@@ -291,7 +295,7 @@ class _Steps:
         self._taken = pace * self._follows / self._secants.most
         move = pace * self._step * (gradient + self._pull * z)
         if self._bounded:
-            move /= self._secants.most
+            move /= max(1.0, self._secants.most / self._borne)
         if self._stretches:
             move = self._secants.stretched(z, move, noise)
             move[coordinates.free :] /= _intercept_curvature(shape, coordinates, z, noise)
@@ -581,7 +585,7 @@ class _Secants:
         # that coordinates were learned by, so along some directions the others may be many times as
         # long as white ones.  Steps that pass the minimum there are long, and noise does not hide
         # what their gradients tell.
-        self.most = 1.0
+        self.most = 0.0
         # Sums along the weights: change of the point times that of the gradient, and times itself.
         self._slopes = self._squares = 0.0
         self._before: tuple[Matrix, Matrix] | None = None  # the last point and its gradient
