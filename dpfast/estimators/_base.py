@@ -384,10 +384,11 @@ class PrivateLinearModel(Versioned):
     ) -> BlockProblem:
         """The problem over the blocks of `source`; nothing is read."""
         _refuse_unknown(fit_params)
-        if y is not None or any(fit_params.get(name) is not None for name in _OF_ROWS):
+        given = [name for name in _OF_ROWS if fit_params.get(name) is not None]
+        if given := ["y"] * (y is not None) + given:
             raise ValueError(
                 "y, sample_weight and groups must be left out for rows in blocks, whose source has "
-                f"them; got y of type {type(y).__name__} and {sorted(fit_params)}."
+                f"them; got {' and '.join(given)}. Name their columns where the source is made."
             )
         if source.n_groups is None:
             self._refuse_limit()

@@ -131,7 +131,8 @@ def plan_with_prior(
     if not isinstance(prior, CoefficientPrior):
         raise TypeError(
             "prior must be None, a pair (X, y) of public rows and their targets, a "
-            f"CoefficientPrior or a fitted model of dpfast; got {type(prior).__name__}."
+            "CoefficientPrior or a fitted model of dpfast, such as TableModel.load(file); got "
+            f"{type(prior).__name__}."
         )
     known = prior.coefficients(shape, targets)
     return plan_refit(shape, known, budget, **how) if tells_more(known, shape) else None

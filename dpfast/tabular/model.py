@@ -788,7 +788,8 @@ def _named(data: Any, names: list[str]) -> dict[str, Any]:
     if array.ndim != 2 or array.shape[1] != len(names):
         raise ValueError(
             f"X must have the {len(names)} columns of the bounds in their order, {names[:8]}; got "
-            f"an array of shape {array.shape}. A data frame has names. (Of several Parquet files, "
-            "give what pyarrow.dataset.dataset(files).to_table() returns.)"
+            f"{type(data).__name__} of shape {array.shape}. A data frame has names, as of a list "
+            "pandas.DataFrame(rows). (Of several Parquet files, give what "
+            "pyarrow.dataset.dataset(files).to_table() returns.)"
         )
     return {name: array[:, j] for j, name in enumerate(names)}
