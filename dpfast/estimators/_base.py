@@ -95,13 +95,13 @@ class PrivateLinearModel(Versioned):
     epsilon : float, default=1.0
         Privacy loss ε > 0.
     delta : float, default=1e-6
-        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
+        Probability δ in [0, 1) outside the ε bound; 0 or None is pure ε-differential privacy.
         Should be well below ``1 / n_samples``.
     solver : str, default="auto"
         Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
     data_norm : float or None, default=None
         Public bound of the rows' Euclidean norms (without the intercept); longer rows are scaled
-        down, in the fit and in predictions: there `coef_` is meant for rows within the bound. None
+        down, in the fit and in predictions. Scale them, too, where you apply `coef_` yourself. None
         takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     fit_intercept : bool, default=True
     intercept_scaling : float, default=1.0
@@ -146,11 +146,11 @@ class PrivateLinearModel(Versioned):
     intercept_ : float
         Private intercept; 0.0 without `fit_intercept`.
     column_ranges_ : ndarray of shape (2, n_features) or None
-        Between which entries of each column `coef_` is meant for, as far as the releases told it,
-        and else infinity; None if nothing is known, or if classes have models of their own.
-        Of an entry beyond, r times as far from the middle as the ends are, predictions take one
-        1 / r² as far: 999 for a missing value among numbers up to 5 would count 200 times as much
-        as these otherwise.
+        Lowest and highest entry of each column that `coef_` is meant for, infinite where no
+        release tells; None if nothing is known, or if classes have models of their own. An entry
+        beyond, r times as far from the middle as the ends are, is taken for one 1 / r² as far in
+        predictions: otherwise 999 for a missing value among numbers up to 5 would count 200 times
+        as much as they.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.

@@ -120,7 +120,7 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
     epsilon : float, default=1.0
         Privacy loss ε > 0 of the fit, including all that it learns about the columns.
     delta : float, default=1e-6
-        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
+        Probability δ in [0, 1) outside the ε bound; 0 or None is pure ε-differential privacy.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Which data sets are neighbors: one record is replaced by any other, or is absent.
     target, person, weight : str or None, default=None
