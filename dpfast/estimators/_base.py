@@ -121,7 +121,7 @@ class PrivateLinearModel(Versioned):
     n_jobs : int or None, default=None
         Number of threads: None means one, -1 all cores. The result does not depend on it.
     verbose : int, default=0
-        1 prints the plan before anything is spent.
+        1 prints the plan before anything is spent and, for blocks on a terminal, the progress.
     strict : bool, default=False
         Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
     max_weight : float or None, default=None
