@@ -23,7 +23,6 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TextIO, cast
@@ -32,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._csv_form import SEPARATORS, USUAL_FORM, CsvForm
+from dpfast._validation import did_you_mean
 from dpfast.errors import DataError
 
 if sys.platform == "win32":
@@ -160,6 +160,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a directory; give the name of a file")
+    if not target.resolve().parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no directory {target.parent}.")
     if target.exists() and not target.is_file():
         with open(target, "wb") as stream:
             yield stream
@@ -660,7 +662,10 @@ def _csv_rows(
         try:
             yield reader, lambda: raw.tell() / size if size else 0.0
         except csv.Error as error:
-            raise DataError(f"{name}, line {reader.line_num}: {error}.") from error
+            raise DataError(
+                f"{name}, line {reader.line_num}: {error}. A field that begins with a double quote "
+                'ends with one, and holds others doubled: "6"" wide".'
+            ) from error
         except UnicodeError as error:
             raise DataError(
                 f"{name} is not {form.encoding.upper()} text. Save it as that, or give --encoding, "
@@ -723,9 +728,7 @@ def _check_header(
     if named:
         found = f"The file has: {show_names(header)}."
     if missing := [column for column in columns if column not in header]:
-        folded = {field.casefold(): field for field in header if named}
-        if close := get_close_matches(missing[0].casefold(), folded, 1):
-            hint += f" Did you mean {folded[close[0]]!r}?"
+        hint += did_you_mean(missing[0], header if named else ())
         if signs := [sign for sign in SEPARATORS if _separates(sign, header, columns, form)]:
             hint = (
                 f"{SEPARATORS[form.separator].capitalize()} must separate names; there are "

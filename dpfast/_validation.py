@@ -161,5 +161,6 @@ def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """A question, after a space, that names the choice like a word; nothing if none is."""
-    close = difflib.get_close_matches(word.casefold(), choices, 1, cutoff=0.7)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    folded = {choice.casefold(): choice for choice in choices}
+    close = difflib.get_close_matches(word.casefold(), folded, 1, cutoff=0.7)
+    return f" Did you mean {folded[close[0]]!r}?" if close else ""

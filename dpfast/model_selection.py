@@ -467,8 +467,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(estimator, PrivateLinearModel):
             raise TypeError(
                 "estimator must be a linear model of dpfast, such as LogisticRegression, whose "
-                f"fits go through a ledger; got {estimator!r:.80}. In a pipeline the search is the "
-                "last step."
+                f"fits go through a ledger; got {type(estimator).__name__}. In a pipeline the "
+                "search is the last step, after what dpfast.preprocessing encodes."
             )
         candidates = [dict(params) for params in ParameterGrid(self.param_grid)]
         bounds = "classes" if isinstance(estimator, PrivateLinearClassifier) else "target_bounds"

@@ -1,3 +1,4 @@
+import argparse
 import csv
 import datetime
 import io
@@ -21,6 +22,7 @@ from dpfast._files import checksum, read_csv, table_chunks
 from dpfast.cli import _screen, bench, demo
 from dpfast.cli import plan as plan_command
 from dpfast.cli import solvers as solvers_command
+from dpfast.cli._arguments import count
 from dpfast.privacy.report import shares_told
 from dpfast.solvers import SOLVERS
 from dpfast.solvers.meanings import EXPECTED, SETTINGS
@@ -551,6 +553,14 @@ class TestProgram:
             warnings.simplefilter("error")
             code = cli.main(fit_arguments("--json", epsilon="100"))
         assert_one_error_line(capsys, code, "epsilon = 100 is hardly a promise")
+
+
+def test_counts_as_people_write_them():
+    for text, number in (("5", 5), ("5e6", 5_000_000), ("5_000_000", 5_000_000), ("12,345", 12345)):
+        assert count(text) == number
+    for text in ("0", "-5", "1.5", "5e-1", "1,00", "1,0000", ",123", "5,", "e6", "", "1e999"):
+        with pytest.raises(argparse.ArgumentTypeError, match="expected an integer >= 1, got"):
+            count(text)
 
 
 def test_scores_of_known_margins():

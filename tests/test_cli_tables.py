@@ -366,6 +366,7 @@ class TestCheck:
         code, out, _ = run(*self.CHECK, bounds=bounds)
         assert code == 0
         assert '"missing_values"' in out  # what codes for no value are declared by
+        assert '{"boolean": ["nein", "ja"]}' in " ".join(out.split())
         assert "WITHOUT PROTECTION" in out and f"{(table['ward'] == 'C').sum():,}" in out
         code, out, err = run(*self.CHECK, "--json", "--fail-on-undeclared", bounds=bounds)
         found = json.loads(out)

@@ -549,8 +549,10 @@ class TestEstimators:
         np.save(tmp_path / "X.npy", X)
         np.save(tmp_path / "y.npy", y)
         source = from_npy(tmp_path / "X.npy", tmp_path / "y.npy")
-        with pytest.raises(ValueError, match="groups must be left out for rows in blocks"):
+        with pytest.raises(ValueError, match=r"groups must be left out for rows .*; got groups\."):
             self.model().fit(source, groups=ids)
+        with pytest.raises(ValueError, match=r"y, .* must be left out .*; got y and groups\."):
+            self.model().fit(source, y, groups=ids)
         with pytest.raises(ValueError, match="groups must be given to fit with max_rows_per_group"):
             self.model(max_rows_per_group=3).fit(source)
         array = pytest.importorskip("dask.array")

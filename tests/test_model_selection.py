@@ -347,7 +347,7 @@ def test_nothing_is_spent_on_a_wrong_search(table):
             "solver must have Renyi divergences",
         ),
         (search(refit="accuracy"), TypeError, "refit must be"),
-        (search(estimator="logistic"), TypeError, "estimator must be"),
+        (search(estimator="logistic"), TypeError, "estimator must be .*; got str"),
         (search(grid={"n_jobs": [1, 0]}), ValueError, "n_jobs must be"),
         (search(grid={"class_weight": [None, {7: 1.0}]}), ValueError, "class_weight must have"),
         (search(estimator=classifier(max_weight=-1.0)), ValueError, "max_weight must be"),

@@ -14,6 +14,7 @@ from dpfast import (
     LogisticRegression,
     Problem,
     ProblemShape,
+    TableModel,
     plan,
     solve,
 )
@@ -326,6 +327,17 @@ class TestCoefficients:
         display = CoefficientDisplay.from_estimator(model, feature_names=["a", "b", "c"])
         np.testing.assert_array_equal(display.upper, model.noise_interval().high)
         assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["a", "b", "c"]
+
+    def test_of_a_table_the_encoded_columns(self, pyplot):
+        rng = np.random.default_rng(0)
+        table = {"age": rng.integers(18, 90, 500), "ward": rng.choice(["A", "B"], 500)}
+        table["ill"] = np.where(table["age"] > 50, "yes", "no")
+        bounds = {"age": [18, 90], "ward": ["A", "B"], "ill": ["no", "yes"], "target": "ill"}
+        model = TableModel(bounds, LogisticRegression(solver="output-perturbation")).fit(table)
+        display = CoefficientDisplay.from_estimator(model)
+        np.testing.assert_array_equal(display.points_.get_xdata(), model.coef_[0])
+        names = [label.get_text() for label in display.ax_.get_yticklabels()]
+        assert names == ["age", "ward_A", "ward_B"]
 
     def test_intervals_of_inference_and_their_part_by_sampling(self, pyplot):
         rng = np.random.default_rng(0)

@@ -184,8 +184,8 @@ def _persons() -> str:
         for rows in (5, 20)
     }
     return (
-        f"the excess loss is {shares[5]} times that of paying for every row; with 20 rows, "
-        f"{shares[20]} times"
+        f"the loss above the best model's is {shares[5]} times that of paying for every row; "
+        f"with 20 rows, {shares[20]} times"
     )
 
 

@@ -448,7 +448,8 @@ def _check_found(name: str, found: list[str], named: list[str]) -> None:
         raise DataError(f"{name} has the columns {doubles} more than once.")
     if missing := [column for column in named if column not in found]:
         # If it has none of them, what it has may be a record, in a file without names.
-        has = f"{len(found)} others" if missing == named else found[:20]
+        hidden = f"{len(found)} others (not shown: they are a record if the file has no names)"
+        has = hidden if missing == named else found[:20]
         raise DataError(f"{name} has no columns {missing}; it has {has}.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
@@ -210,10 +211,13 @@ def model_of(arguments: argparse.Namespace, **settings: Any) -> TableModel:
 
 
 def count(text: str) -> int:
-    """An integer from 1."""
-    if not text.isdecimal() or int(text) < 1:
+    """An integer from 1; five million may also be 5_000_000, 5,000,000 or 5e6."""
+    plain = re.sub(r"(?<=\d)[_,](?=\d{3}(?!\d))", "", text)
+    found = re.fullmatch(r"(\d+)(?:e(\d{1,2}))?", plain)
+    number = int(found[1]) * 10 ** int(found[2] or 0) if found else 0
+    if number < 1:
         raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text!r}")
-    return int(text)
+    return number
 
 
 def seed(text: str) -> int:

@@ -83,5 +83,6 @@ def _show(path: str, tally: Tally) -> None:
     say(
         "In a fit as in a prediction, a value that was never declared has the average effect of "
         "its column, and a number outside its range is cut to it. Where it is a code such as -99 "
-        f'for a missing value, declare it in "missing_values".\n\n{advice}{_UNPROTECTED}'
+        'for a missing value, declare it in "missing_values"; where truth values are other words '
+        f'than yes and no, declare {{"boolean": ["nein", "ja"]}}.\n\n{advice}{_UNPROTECTED}'
     )

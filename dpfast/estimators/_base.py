@@ -95,13 +95,13 @@ class PrivateLinearModel(Versioned):
     epsilon : float, default=1.0
         Privacy loss ε > 0.
     delta : float, default=1e-6
-        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
+        Probability δ in [0, 1) outside the ε bound; 0 or None is pure ε-differential privacy.
         Should be well below ``1 / n_samples``.
     solver : str, default="auto"
         Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
     data_norm : float or None, default=None
         Public bound of the rows' Euclidean norms (without the intercept); longer rows are scaled
-        down, in the fit and in predictions: there `coef_` is meant for rows within the bound. None
+        down, in the fit and in predictions. Scale them, too, where you apply `coef_` yourself. None
         takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
     fit_intercept : bool, default=True
     intercept_scaling : float, default=1.0
@@ -121,7 +121,7 @@ class PrivateLinearModel(Versioned):
     n_jobs : int or None, default=None
         Number of threads: None means one, -1 all cores. The result does not depend on it.
     verbose : int, default=0
-        1 prints the plan before anything is spent.
+        1 prints the plan before anything is spent and, for blocks on a terminal, the progress.
     strict : bool, default=False
         Raise an error instead of a :class:`~dpfast.errors.PrivacyLeakWarning`.
     max_weight : float or None, default=None
@@ -146,12 +146,11 @@ class PrivateLinearModel(Versioned):
     intercept_ : float
         Private intercept; 0.0 without `fit_intercept`.
     column_ranges_ : ndarray of shape (2, n_features) or None
-        Between which entries of each column `coef_` is meant for, as far as the releases told it,
-        and else infinity; None if nothing is known. Of classes with fits of their own, what most
-        of these tell.
-        Of an entry beyond, r times as far from the middle as the ends are, predictions take one
-        1 / r² as far: 999 for a missing value among numbers up to 5 would count 200 times as much
-        as these otherwise.
+        Lowest and highest entry of each column that `coef_` is meant for, infinite where no
+        release tells; None if nothing is known. Of classes with fits of their own, what most of
+        these tell. An entry beyond, r times as far from the middle as the ends are, is taken for
+        one 1 / r² as far in predictions: otherwise 999 for a missing value among numbers up to 5
+        would count 200 times as much as they.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.
@@ -385,10 +384,11 @@ class PrivateLinearModel(Versioned):
     ) -> BlockProblem:
         """The problem over the blocks of `source`; nothing is read."""
         _refuse_unknown(fit_params)
-        if y is not None or any(fit_params.get(name) is not None for name in _OF_ROWS):
+        given = [name for name in _OF_ROWS if fit_params.get(name) is not None]
+        if given := ["y"] * (y is not None) + given:
             raise ValueError(
                 "y, sample_weight and groups must be left out for rows in blocks, whose source has "
-                f"them; got y of type {type(y).__name__} and {sorted(fit_params)}."
+                f"them; got {' and '.join(given)}. Name their columns where the source is made."
             )
         if source.n_groups is None:
             self._refuse_limit()

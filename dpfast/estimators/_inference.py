@@ -215,9 +215,9 @@ class Inferential(PrivateLinearModel):
         Returns
         -------
         ndarray of shape (k, 2), or pandas.DataFrame
-            NaN where the standard error is refused; :meth:`summary` says why.  A data frame, a row
-            a coefficient and the columns "lower" and "upper", where the features of `X` had names
-            and pandas is installed; ``to_numpy()`` is the array.
+            NaN where the standard error is refused; :meth:`summary` says why.  A data frame with a
+            row for each coefficient and the columns "lower" and "upper" if the features of `X` had
+            names and pandas is installed; ``to_numpy()`` is the array.
         """
         found = self._found
         ends = found.conf_int(level, columns, sampling_only=sampling_only)

@@ -37,11 +37,11 @@ class CoefficientPrior:
         earlier private fit, which were paid for.
     intercept : float, default=0.0
     covariance : array-like of shape (k, k) or (k,)
-        Of what they may be wrong by, with the intercept last if the model has one, so that k is
-        ``n_features + 1``, else ``n_features``; or the variances alone.
+        Covariance of the coefficients' errors, or their variances alone. k is ``n_features + 1``,
+        with the intercept last, if the model has one, and else ``n_features``.
     rows_per_weight : float, default=0.0
-        How much was known: `u` of the private fit that they are from, see the guide to priors; its
-        covariance tells coordinates, too, and is believed a little less. 0 if there is none.
+        For coefficients of a private fit, its `u` (see the guide to priors). The fit then takes
+        coordinates from the covariance, too, and believes it a little less. 0 for others.
 
     Examples
     --------
@@ -140,7 +140,8 @@ def plan_with_prior(
     if not isinstance(prior, CoefficientPrior):
         raise TypeError(
             "prior must be None, a pair (X, y) of public rows and their targets, a "
-            f"CoefficientPrior or a fitted model of dpfast; got {type(prior).__name__}."
+            "CoefficientPrior or a fitted model of dpfast, such as TableModel.load(file); got "
+            f"{type(prior).__name__}."
         )
     known = prior.coefficients(shape, targets)
     return plan_refit(shape, known, budget, **how) if tells_more(known, shape) else None

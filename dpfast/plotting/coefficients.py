@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpfast._validation import check_integer
 from dpfast.plotting._axes import Display, legend_above
+from dpfast.tabular import TableModel
 
 
 class CoefficientDisplay(Display):
@@ -76,9 +77,10 @@ class CoefficientDisplay(Display):
         Parameters
         ----------
         estimator : estimator
-            Fitted. With ``inference=True`` the bands are its intervals, that of sampling alone
-            inside. Otherwise, without `intervals`, it must have a ``noise_interval``: come from
-            the solver "output-perturbation" or "objective-perturbation".
+            Fitted; of a :class:`~dpfast.TableModel` the encoded columns are drawn. With
+            ``inference=True`` the bands are its intervals, that of sampling alone inside.
+            Otherwise, without `intervals`, it must have a ``noise_interval``: come from the solver
+            "output-perturbation" or "objective-perturbation".
         intervals : array-like of shape (n_features, 2), optional
             Bands to draw instead. One that is not finite is left out.
         confidence_level : float, default=0.95
@@ -101,6 +103,9 @@ class CoefficientDisplay(Display):
             If the noise of the coefficients is not known, or an argument does not fit.
         """
         check_is_fitted(estimator, "coef_")
+        if isinstance(estimator, TableModel):
+            feature_names = feature_names or list(estimator.get_feature_names_out())
+            estimator = estimator.estimator_
         weights = np.atleast_2d(estimator.coef_)
         row = check_integer("row", row, low=0, high=len(weights) - 1)
         coefficients, inner = weights[row], None

@@ -227,7 +227,8 @@ class Checkpoint:
         )
         if changed:
             raise CheckpointError(
-                f"{self._path} is the checkpoint of another fit: {', '.join(changed)} differ. "
+                f"{self._path} is the checkpoint of another fit: {', '.join(changed)} "
+                f"{'differs' if len(changed) == 1 else 'differ'}. "
                 "Nothing was spent now. Go on with what it was begun with, or give the name of "
                 "another file."
             )

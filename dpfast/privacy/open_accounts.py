@@ -126,7 +126,10 @@ def enter(account: Charged) -> None:
     """
     with _lock:
         if any(other.identity == account.identity for other in ENTERED):
-            raise RuntimeError(f"{account!r} is open already; it would be charged twice.")
+            raise RuntimeError(
+                f"{account!r} is open already; it would be charged twice. Open it once, around "
+                "all fits: unless all_threads=False, it covers those of other threads."
+            )
         ENTERED.append(account)
         try:
             _announce()

@@ -74,10 +74,11 @@ def family_of(estimator: Any, task: str | None = None) -> str:
     for name, kind in FAMILIES.items():
         if type(estimator) is kind:
             return name
+    got = estimator if isinstance(estimator, type) else type(estimator)
+    what = f"the class {got.__name__}" if got is estimator else got.__name__
     raise TypeError(
         f"estimator must be 'auto', {', '.join(map(repr, FAMILIES))}, or an estimator of dpfast, "
-        f"such as dpfast.LogisticRegression(); got {type(estimator).__name__} of the module "
-        f"{type(estimator).__module__}."
+        f"such as dpfast.LogisticRegression(); got {what} of the module {got.__module__}."
     )
 
 

@@ -20,6 +20,7 @@ from dpfast._files import (
     table_chunks,
     table_header,
 )
+from dpfast._validation import did_you_mean
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import is_null
 from dpfast.tabular.values import Values, arrow_values, plain_values
@@ -86,7 +87,7 @@ def raw_chunks(
         rows = TYPED_ROWS if ends_in(data, PARQUET) else TEXT_ROWS
         yield from table_chunks(data, columns, progress, rows, arrow=True, form=form)
         return
-    check_columns(column_names(data), columns)
+    _check_columns(data, columns)
     whole = {name: data[name] for name in columns}
     length = _common_length(whole)
     if not length:
@@ -127,17 +128,21 @@ def chunks(
 
 def column_of(data: Any, name: str) -> Values:
     """One whole column of a table that is in memory."""
-    check_columns(column_names(data), [name])
+    _check_columns(data, [name])
     return _values(name, data[name])
 
 
-def check_columns(found: Sequence[str], wanted: Collection[str]) -> None:
-    """Refuse a table that lacks columns, or has one of them twice."""
+def _check_columns(data: Any, wanted: Collection[str]) -> None:
+    """Refuse a table in memory that lacks columns, or has one of them twice."""
+    found = column_names(data)
     if missing := [name for name in wanted if name not in found]:
+        hint = did_you_mean(str(missing[0]), [name for name in found if isinstance(name, str)])
+        if missing[0] in getattr(getattr(data, "index", None), "names", ()):
+            hint = f" {missing[0]!r} is its index: pass table.reset_index()."
         raise DataError(
-            f"the table lacks {show_columns(missing)}; it has {show_names(list(found))}."
+            f"the table lacks {show_columns(missing)}; it has {show_names(found)}.{hint}"
         )
-    if repeated := [name for name in wanted if list(found).count(name) > 1]:
+    if repeated := [name for name in wanted if found.count(name) > 1]:
         raise DataError(f"the table has {show_columns(repeated)} more than once.")
 
 
@@ -148,7 +153,7 @@ def check_persons(data: Any, name: str) -> None:
     """
     if is_path(data):
         return
-    check_columns(column_names(data), [name])
+    _check_columns(data, [name])
     column = data[name]
     if not isinstance(column, list | tuple):
         # Of categories, too, whose dtype says nothing of their types.

@@ -120,7 +120,7 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
     epsilon : float, default=1.0
         Privacy loss ε > 0 of the fit, including all that it learns about the columns.
     delta : float, default=1e-6
-        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
+        Probability δ in [0, 1) outside the ε bound; 0 or None is pure ε-differential privacy.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Which data sets are neighbors: one record is replaced by any other, or is absent.
     target, person, weight : str or None, default=None
@@ -788,7 +788,8 @@ def _named(data: Any, names: list[str]) -> dict[str, Any]:
     if array.ndim != 2 or array.shape[1] != len(names):
         raise ValueError(
             f"X must have the {len(names)} columns of the bounds in their order, {names[:8]}; got "
-            f"an array of shape {array.shape}. A data frame has names. (Of several Parquet files, "
-            "give what pyarrow.dataset.dataset(files).to_table() returns.)"
+            f"{type(data).__name__} of shape {array.shape}. A data frame has names, as of a list "
+            "pandas.DataFrame(rows). (Of several Parquet files, give what "
+            "pyarrow.dataset.dataset(files).to_table() returns.)"
         )
     return {name: array[:, j] for j, name in enumerate(names)}

@@ -295,7 +295,7 @@ def _parse(document: Any) -> StoredModel:
     if type(version) is not int or version != VERSION:
         raise ModelFileError(
             f"it has version {version!r}, this dpfast reads version {VERSION}. Read it with the "
-            "dpfast that wrote it, or fit the model again."
+            f"dpfast that wrote it, {document.get('dpfast_version')!r:.30}, or fit the model again."
         )
     if set(document) - _OPTIONAL != set(_KEYS):
         missing = sorted(set(_KEYS) - set(document))

@@ -331,7 +331,10 @@ def read_bounds(path: str | os.PathLike[str]) -> Any:
     try:
         return parse_json(read_text(path))
     except ValueError as error:
-        raise DataError(f"{os.fspath(path)} is not valid JSON: {error}.") from error
+        raise DataError(
+            f"{os.fspath(path)} is not valid JSON: {error}. Texts stand in double quotes, truth "
+            "values are true and false, and no comma follows the last entry."
+        ) from error
 
 
 # --- the parts of a bounds file ------------------------------------------------------------------

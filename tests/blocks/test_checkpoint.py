@@ -206,10 +206,10 @@ def test_another_fit_cannot_go_on(source, tmp_path):
     other = from_npy(X, np.sign(X[:, 0]), block_rows=60)
     for change, what in (
         ({"source": other}, "data, plan, problem differ"),
-        ({"options": {"iterations": 5}}, "plan differ"),
-        ({"budget": Budget(3.0, 1e-6)}, "plan differ"),
-        ({"solver": "dp-hb", "options": {"iterations": 4}}, "plan differ"),
-        ({"seed": None}, "random_state given differ"),
+        ({"options": {"iterations": 5}}, "plan differs"),
+        ({"budget": Budget(3.0, 1e-6)}, "plan differs"),
+        ({"solver": "dp-hb", "options": {"iterations": 4}}, "plan differs"),
+        ({"seed": None}, "random_state given differs"),
     ):
         with pytest.raises(CheckpointError, match=f"the checkpoint of another fit: {what}"):
             fit(**{"source": source, "path": path, **change})

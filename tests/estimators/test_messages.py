@@ -318,6 +318,10 @@ class TestWhatToGive:
         )
         with pytest.raises(TypeError, match=r"got LogisticRegression of the module sklearn\."):
             TableModel(bounds, sklearn.linear_model.LogisticRegression()).fit(table)
+        with pytest.raises(TypeError, match=r"got the class LogisticRegression of the module dpf"):
+            TableModel(bounds, LogisticRegression).fit(table)
+        with pytest.raises(ValueError, match=r"got list of shape \(1,\)\. .* pandas\.DataFrame"):
+            TableModel(bounds).fit([{"x": 1, "y": 0}])
         with pytest.raises(TypeError, match=r"got sample_weight\. .* as weight"):
             TableModel(bounds).fit(table, sample_weight=np.ones(len(table)))
         with pytest.raises(DataError, match=r"Truth values are declared as \[false, true\]"):

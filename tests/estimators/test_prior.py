@@ -215,7 +215,7 @@ def test_a_prior_is_cloned_with_its_estimator():
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"prior": "last month"}, TypeError, r"prior must be None, a pair \(X, y\)"),
+        ({"prior": "last month"}, TypeError, r"prior must be None, a pair \(X, y\).*load\(file"),
         ({"prior": (np.ones((3, 5)),)}, ValueError, r"prior must be a pair \(X, y\)"),
         ({"prior": (np.ones((3, 4)), [0, 1, 0])}, ValueError, "prior must have a target for each"),
         ({"prior": (np.ones((3, 5)), [0, 1])}, ValueError, "prior must have a target for each"),

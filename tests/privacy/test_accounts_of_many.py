@@ -290,6 +290,8 @@ class TestThreads:
             inner = BudgetAccountant(BUDGET)
             assert not self.within(inner)
             assert outer.events == inner.events == (STEP,)
+            (error,) = self.within(outer)
+            assert "Open it once, around all fits" in str(error)
             (error,) = self.within(BudgetAccountant(Budget(rho=0.01)))
             assert isinstance(error, BudgetExceeded)
             assert outer.events == (STEP,)

@@ -516,6 +516,11 @@ class TestTransform:
     def test_missing_and_doubled_columns(self, schema):
         with pytest.raises(DataError, match="lacks the column 'sex'; it has 'age'"):
             schema.transform({"age": ["1"]})
+        with pytest.raises(DataError, match=r"it has 'age', 'Sex'\. Did you mean 'Sex'\?"):
+            schema.transform({"age": ["1"], "Sex": ["f"]})
+        table = pd.DataFrame({"age": [1], "sex": ["f"]}).set_index("sex")
+        with pytest.raises(DataError, match=r"'sex' is its index: pass table\.reset_index\(\)"):
+            schema.transform(table)
 
     def test_blocks_of_columns(self):
         columns = {
@@ -545,7 +550,7 @@ class TestReadBounds:
     def test_refused(self, tmp_path, content):
         path = tmp_path / "bounds.json"
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r"bounds\.json is not valid JSON"):
+        with pytest.raises(DataError, match=r"bounds\.json is not valid JSON.* double quotes"):
             read_bounds(path)
 
 
