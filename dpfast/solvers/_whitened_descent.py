@@ -286,16 +286,17 @@ class _Steps:
         self._borne = 1.0 if plain else _ASTRAY / max(float(step.max()) * curvature, 1e-300)
         self._secants = _Secants(free)
         # How far the next point follows the noise in a gradient, and how far the last one did.
-        self._follows, self._taken = settings.step * (1.0 + momentum), 0.0
+        self._follows = settings.step * units.change * (1.0 + momentum)
+        self._followed = 0.0
 
     def taken(self, z: Matrix, gradient: Matrix, noise: float, k: int) -> Matrix:
         """The end of step k from a point."""
         shape, coordinates, pace = self._shape, self._coordinates, self._paces[k]
-        self._secants.add(z, gradient / self._curvature, noise, self._taken)
-        self._taken = pace * self._follows / self._secants.most
-        move = pace * self._step * (gradient + self._pull * z)
+        self._secants.add(z, gradient / self._curvature, noise, self._followed)
         if self._bounded:
-            move /= max(1.0, self._secants.most / self._borne)
+            pace /= max(1.0, self._secants.most / self._borne)
+        self._followed = pace * self._follows
+        move = pace * self._step * (gradient + self._pull * z)
         if self._stretches:
             move = self._secants.stretched(z, move, noise)
             move[coordinates.free :] /= _intercept_curvature(shape, coordinates, z, noise)

@@ -890,6 +890,40 @@ def test_steps_are_no_longer_than_secants_allow(persons, epsilon):
     assert np.mean(lost) < 0.22  # least squares leave 0.207
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_noise_that_a_step_follows_is_no_curvature(momentum):
+    """A step along the noise in a gradient makes the next one look as if the loss were curved."""
+    rng, step = np.random.default_rng(0), 0.3
+    secants = []
+    for curvature in (0.0, 5.0):
+        told, z, before, followed = (
+            _whitened_descent._Secants(2_000),
+            np.zeros(2_000),
+            np.zeros(2_000),
+            0.0,
+        )
+        z[0] = 1e3 * curvature
+        for _ in range(12):
+            point = z + momentum * (z - before)
+            gradient = curvature * point + rng.standard_normal(2_000)
+            told.add(point, gradient, 1.0, followed)
+            z, before, followed = point - step * gradient, z, (1.0 + momentum) * step
+        secants.append(told.most)
+    assert secants[0] < 0.2  # it was 2 and more
+    assert secants[1] == pytest.approx(5.0, rel=0.05)
+
+
+def test_many_columns_of_few_rows_are_learned_from():
+    """Where steps are short and noise long, steps once got ever shorter: nothing was learned."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((10_000, 200))
+    margins = X @ rng.standard_normal(200) * 2.0 / math.sqrt(200.0)
+    y = np.where(rng.logistic(size=10_000) < margins, 1.0, -1.0)
+    problem = Problem(X, y, "logistic", data_norm=21.0)
+    fit = solve(problem, "dp-whitened-gd", Budget(0.4, 1e-8), random_state=0)
+    assert problem.objective(fit.w) / 10_000 < 0.64  # a constant has 0.693
+
+
 def plan_of(n, loss, **options):
     return plan(ProblemShape(n, 9, 1.0, loss), "dp-whitened-gd", BUDGET, **options).settings
 
