@@ -146,6 +146,7 @@ def numbers(
     narrow: Sequence[float] = (),
     factors: int = 0,
     long_rows: int = 0,
+    codes: float = 0.0,
     zeros: float = 0.0,
     constant: float = 0.0,
     wide: float = 1.0,
@@ -167,6 +168,9 @@ def numbers(
         Common factors that correlate the columns; 0 for none.
     long_rows : int
         Rows, with labels that contradict the others, that are as long as the bounds allow.
+    codes : float
+        Share of rows with a code for a missing value in the first column: the end of its bounds,
+        which are two hundred times as wide as its values.
     zeros : float
         Share of zeros in heavy-tailed columns.
     constant : float
@@ -194,6 +198,8 @@ def numbers(
     for j, factor in enumerate(narrow):
         X[:, j] = rng.uniform(-0.5, 0.5) + factor * X[:, j]
     X = np.clip(X / wide, -1.0, 1.0)
+    if codes:
+        X[:, 0] = np.where(rng.random(rows) < codes, 1.0, X[:, 0] / 200.0)
     if long_rows:
         X /= 20.0
         best = np.sign(plain.T @ y)
@@ -323,6 +329,11 @@ FAMILIES: tuple[tuple[str, Half, str, Maker, str], ...] = (
     ("ZIP codes, undeclared", _By, _REPLACE,
      _changed(undeclared, _of(one_hot, 20_000, (400,), 3, exponent=1.0, seed=74)), ""),
     ("words, undeclared", _By, _ADD, _of(words, 10_000, 500, 10, seed=75), ""),
+    ("200 columns", _By, _REPLACE, _of(numbers, 20_000, 200, seed=76), ""),
+    ("one factor, 50 columns", _By, _ADD, _of(numbers, 2_000, 50, factors=1, seed=77), ""),
+    ("codes", _By, _ADD, _of(numbers, 10_000, 8, codes=0.02, seed=78), ""),
+    ("constant of 0.003", _By, _ADD,
+     _of(numbers, 8_000, 12, constant=0.003, positives=0.15, seed=79), ""),
     ("300,000 rows", _By, _REPLACE, _of(numbers, 300_000, 12, kind="skew", seed=73), ""),
 )  # fmt: skip
 
@@ -349,6 +360,7 @@ def real(data: Path, half: Half | None = None, *, largest: int = 10**9) -> Itera
         "letter": (_On, lambda: _as_table(problems.letter(data))),
         "Adult": (_On, lambda: adult(data)),
         "a9a": (_On, lambda: _as_table(problems.a9a(data))),
+        "MNIST-5k": (_On, lambda: _as_table(problems.mnist(data))),
         "credit default": (_By, lambda: credit_default(data)),
         "health panel": (_By, lambda: health_panel(data)),
         "KDD Cup 1999": (_By, lambda: kddcup(data, largest)),
