@@ -74,7 +74,7 @@ class BatchSum(Query):
     def check_point(self, *point: Any) -> None:
         """Refuse a batch with a row twice, or with more rows than rounding is charged for."""
         super().check_point(*point)
-        rows = np.asarray(point[1])
+        rows = np.atleast_1d(point[1])
         if np.any(rows[1:] <= rows[:-1]):  # mostly they come in order
             rows = np.sort(rows)
         if np.any(rows[1:] == rows[:-1]) or len(rows) > self.capacity:
