@@ -30,7 +30,9 @@ from numpy.typing import NDArray
 from bench import problems
 from dpfast import Budget, Problem, solve
 from dpfast.column_blocks import ColumnBlock
+from dpfast.estimators._margins import Cut, affine
 from dpfast.privacy.calibration import budget_mu
+from dpfast.solvers import Result
 
 Vector = NDArray[np.float64]
 Half = Literal["chosen on", "judged by"]
@@ -492,11 +494,18 @@ def blocks(indicators: Sequence[tuple[int, int]], columns: int) -> tuple[ColumnB
     return tuple(found)
 
 
-def measure(problem: Problem, relation: str, epsilon: float, repetitions: int) -> Vector:
-    """Mean losses of private fits."""
-    budget, options = Budget(epsilon, DELTA), {"neighboring_relation": relation}
+def measure(table: Table, problem: Problem, epsilon: float, repetitions: int) -> Vector:
+    """Mean losses of private fits, as their estimators predict."""
+    budget, options = Budget(epsilon, DELTA), {"neighboring_relation": table.relation}
     fits = (solve(problem, "auto", budget, **options, random_state=k) for k in range(repetitions))
-    return np.array([problem.objective(fit.w) for fit in fits]) / problem.shape.n_samples
+    return np.array([_loss(table, problem, fit) for fit in fits])
+
+
+def _loss(table: Table, problem: Problem, fit: Result) -> float:
+    count = table.X.shape[1]
+    constant = float(fit.w[-1]) if table.intercept else 0.0
+    margins = affine(table.X, fit.w[:count], constant, Cut(table.data_norm, fit.column_ranges))
+    return float(np.mean(problem.shape.loss(margins, table.y)[0]))
 
 
 def constants(table: Table, epsilon: float, draws: int = 1_000) -> tuple[float, float]:
@@ -536,7 +545,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         problem, before = problem_of(table), np.array([np.inf, 0.0])
         least = problems.least_loss(problem)
         for epsilon in given.epsilons:
-            found = measure(problem, table.relation, epsilon, given.repetitions) - least
+            found = measure(table, problem, epsilon, given.repetitions) - least
             now = np.array([found.mean(), found.std(ddof=1) / math.sqrt(len(found))])
             exact, learned = constants(table, epsilon)
             flags = " >const" * bool(now[0] > exact - least + 2.0 * now[1])

@@ -179,6 +179,9 @@ class Result:
         Released quantities along the way (see the solver), covered by the guarantee.
     prediction_range : tuple of two floats or None
         Lowest and highest margin that is believed of any row; None if the fit learned none.
+    column_ranges : ndarray of shape (2, n_features) or None
+        Lowest and highest entry of each column that `w` is meant for, infinite where no release
+        tells; None if none does.  Estimators draw entries beyond to the middle where they predict.
     """
 
     w: Vector
@@ -186,6 +189,7 @@ class Result:
     plan: Plan[Any]
     history: Mapping[str, NDArray[Any]] = field(default_factory=lambda: MappingProxyType({}))
     prediction_range: tuple[float, float] | None = None
+    column_ranges: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

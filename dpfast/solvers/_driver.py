@@ -619,4 +619,5 @@ def solve(
         plan=planned,
         history=outcome.history,
         prediction_range=outcome.prediction_range,
+        column_ranges=outcome.column_ranges,
     )
