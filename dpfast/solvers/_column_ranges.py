@@ -53,7 +53,7 @@ class Ranges(NamedTuple):
     deviation: Vector
     believed: NDArray[np.bool_]
     steady: NDArray[np.bool_]  # mostly of one value
-    alike: NDArray[np.bool_]  # nearly all of one value
+    alike: NDArray[np.bool_]  # nearly all of one value, which is the center
     constant: int | None  # a column of one value that is not 0
 
 
@@ -128,7 +128,10 @@ def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Range
     believed, steady, alike = np.zeros((3, d), dtype=bool)
     found = Ranges(np.zeros(d), np.full(d, height), believed, steady, alike, constant)
     found.center[columns], found.deviation[columns] = center, scale
-    steady[columns], alike[columns] = most >= _MOSTLY * rows, most > _ALL * rows
+    steady[columns] = most >= _MOSTLY * rows
+    # Where the height is a guess, entries beyond it are counted at the ends.
+    within = bool(shape.columns) | (np.abs(center) + 2.0 * bin_width < height)
+    alike[columns] = (most > _ALL * rows) & within
     believed[columns] = ~steady[columns]
     found.believed[_blamed(ranges.long_rows, found, curator)] = False
     return found

@@ -60,6 +60,19 @@ def test_columns_of_one_value_are_left_alone():
     assert learned(X).believed.tolist() == [True, False, False, False]
 
 
+def test_the_value_of_a_column_that_is_higher_than_guessed_is_not_told():
+    """Entries beyond the height that is looked up to are counted at its ends."""
+    X = np.zeros((20_000, 3))
+    X[:, 0], X[:, 1] = 1.0, -0.25
+    told = learned(X)
+    assert told.alike.all() and np.allclose(told.center, [1.0, -0.25, 0.0], atol=1e-3)
+    problem = Problem(X, np.where(np.arange(20_000) % 2, 1.0, -1.0), "logistic", data_norm=1.2)
+    settled = plan(problem, "dp-whitened-gd", Budget(1.0, DELTA))
+    curator = curator_of(problem, settled)
+    told = _column_ranges.learn_ranges(settled.settings.learning.ranges, 0.5, curator)
+    assert told.alike.tolist() == [False, True, True]
+
+
 def test_rare_values_far_away_do_not_let_a_column_seem_narrow():
     """Few rows with flags and mostly-zero columns: the prediction stays as good as a constant."""
     for share, most in ((0.003, 0.75), (0.05, 0.67)):
