@@ -79,9 +79,13 @@ class Course:
     seen: float = 2.0  # what the curvature of a direction that is seen passes, in noise's norms
 
     def weights(self, scales: Vector) -> Vector:
-        """Of the first scores, with these scales, in their mean, by the precision of each."""
+        """Of the first scores, with these scales, in their mean, by the precision of each.
+
+        Those that cut slopes as large as were seen later are off by what they cut: none of it.
+        """
         late = np.arange(len(scales)) >= min(self.averaged_from, len(scales) - 1)
-        kept = np.where(late, self.parts[: len(scales)] / scales**2, 0.0)
+        whole = _ROOM * scales >= scales[-1]
+        kept = np.where(late & whole, self.parts[: len(scales)] / scales**2, 0.0)
         weights: Vector = kept / kept.sum()
         return weights
 

@@ -16,7 +16,8 @@ whose law is known:
 Residuals, of the squared loss and of Huber's, are bounded by the targets' range at first.  Before
 the second and the third score their sizes are counted, and from then on they are cut beyond the
 largest size that stands out of the noise, with room to spare; Huber's at its threshold, if that is
-less.  Scores are as much less noisy as that scale is below the range.
+less.  Scores are as much less noisy as that scale is below the range.  One that cut residuals, or
+slopes, as large as stood out later is left out of the mean.
 
 Slopes of losses with a log link (counts, costs, durations) have one long tail, a score of a large
 target.  Targets are counted for the mean, where the descent begins; sizes of slopes are counted

@@ -378,6 +378,32 @@ def test_intervals_of_residuals_hold_where_few_rows_stand_far_out():
     assert abs(np.mean(z)) < 4.0 / math.sqrt(12) and np.mean(np.abs(z) < 1.96) > 0.7
 
 
+def test_scores_that_cut_what_was_seen_later_are_not_averaged(monkeypatch):
+    learn, told = _estimation.Asking.learn_scale, []
+    for seed in range(12):
+        # Residuals of few rows are .3: the noise hides these from the first look alone.
+        scales = iter([0.1, 0.5])
+
+        def learn_scale(ask, *looked, scales=scales):
+            learn(ask, *looked)
+            ask.scale = next(scales)
+
+        monkeypatch.setattr(_estimation.Asking, "learn_scale", learn_scale)
+        X, y, w = spiked(0.003, 0.15, 0.03, seed)
+        found = fitted(X, y, SQUARED, seed, Budget(mu=10.0))
+        told.append((found.w[2] - w[2]) / math.sqrt(found.history["covariance"][2, 2]))
+    # When the score that cut them was averaged, their mean was -4.4.
+    assert abs(np.mean(told)) < 4.0 / math.sqrt(12)
+
+
+def test_scores_count_by_their_precision_as_long_as_they_cut_nothing_that_was_seen():
+    course = _estimation.RESIDUALS
+    by_precision = np.array([0.0, 0.14 / 4.0, 0.80]) / (0.14 / 4.0 + 0.80)
+    np.testing.assert_allclose(course.weights(np.array([1.0, 0.4, 0.2])), by_precision)
+    assert course.weights(np.array([1.0, 0.2, 0.3]))[1] > 0.0  # room was left for these
+    np.testing.assert_array_equal(course.weights(np.array([1.0, 0.2, 0.4])), [0.0, 0.0, 1.0])
+
+
 def test_a_weight_that_may_move_few_rows_past_the_cut_of_their_residuals_is_refused():
     refused = []
     for seed in range(12):
