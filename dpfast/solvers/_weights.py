@@ -2,7 +2,8 @@
 
 Noise is in proportion to the largest weight that there may be.  So weights are cut where no
 higher ones stand out of the noise, or lower if hardly anything is cut there, and stretched to the
-bound; and a run goes on as with fewer rows of the largest weight.
+bound; and a run goes on as with fewer rows of the largest weight.  Where noise hides them all,
+rows count alike, as without weights.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Weights:
 class Cut(NamedTuple):
     """What was made of the weights."""
 
-    larger: float  # by which factor those that were not cut are larger
+    larger: float  # by which factor those that were not cut are larger, or all on average
     mean: float  # of all rows since, over the largest
 
 
@@ -63,15 +64,18 @@ def planned(shape: ProblemShape, share: float, release: Release, rule: Rule) -> 
 
 
 def cut(counts: Gaussian, u: float, curator: Curator) -> Cut:
-    """Cut the rows' weights where no more are seen, or next to none."""
+    """Cut the rows' weights where no more are seen, or next to none; where none are, at the end."""
     query = counts.query
     assert isinstance(query, WeightCounts)
     found = curator.release(counts)
     last = _last_seen(found / counts.stddev)
     noise, edges = counts.stddev / query.shape.n_samples, query.edges
-    if last == 0:  # nothing is cut, and all counts together tell the mean, more or less
+    if last == 0:
+        # Hidden weights may be any part of the bound, by which all else would be noisier.  So all
+        # count alike that are not next to 0, and all counts together tell the mean, more or less.
         mean = _BELOW * float(edges @ found / edges[-1]) / query.shape.n_samples
-        return Cut(1.0, min(1.0, max(mean, noise)))
+        curator.cut_weights(float(edges[0]))
+        return Cut(1.0 / min(1.0, max(mean, noise)), 1.0)
     seen, edges = found[: last + 1], edges[: last + 1]
     left = np.minimum(_BELOW * edges, edges[:, None]) @ seen  # of their sum, by where they are cut
     part = _CUT * min(1.0, _MANY / u)

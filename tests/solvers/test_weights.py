@@ -48,13 +48,29 @@ def test_weights_are_cut_where_hardly_any_are_higher(name, far):
     assert mean == pytest.approx(curator._rows.sample_weight.mean() / far, rel=0.15)
 
 
-def test_weights_that_are_not_seen_are_let_be():
-    problem = problem_of(LOSSES[0], WEIGHTS["even"], 1e12)
-    settings, budget = settled(problem, 1.0)
+def few(weight, bound):
+    y = np.sign(X[:100, 0])
+    return Problem(X[:100], y, data_norm=2.0, sample_weight=weight, max_weight=bound)
+
+
+def test_weights_that_are_not_seen_count_alike():
+    """And by how much larger they are then, for a ridge, is known more or less."""
+    weight = np.append(0.0, np.exp(np.random.default_rng(2).standard_normal(99)))
+    problem = few(weight, 100.0)
+    settings, budget = settled(problem, 0.5)
     curator = Curator(problem, Ledger(budget), SecureGenerator(0))
     larger, mean = _weights.cut(settings.weights.counts, 30.0, curator)
-    assert larger == 1.0 and mean < 0.1  # they are not as large as they may be: that were seen
-    assert np.array_equal(curator._rows.sample_weight, problem.sample_weight)
+    assert mean == 1.0 and 1.0 < larger < 100.0
+    assert np.array_equal(curator._rows.sample_weight, np.append(0.0, np.full(99, 100.0)))
+
+
+def test_fits_of_few_rows_do_not_depend_on_how_high_the_bound_is():
+    """Where all weights are hidden."""
+    fits = [
+        solve(few(np.ones(100), bound), "auto", Budget(0.3, 1e-6), random_state=0).w
+        for bound in (1.0, 1000.0)
+    ]
+    assert fits[1] == pytest.approx(fits[0], rel=0.01)
 
 
 @pytest.mark.parametrize(
