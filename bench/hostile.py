@@ -30,9 +30,7 @@ from numpy.typing import NDArray
 from bench import problems
 from dpfast import Budget, Problem, solve
 from dpfast.column_blocks import ColumnBlock
-from dpfast.estimators._margins import Cut, affine
 from dpfast.privacy.calibration import budget_mu
-from dpfast.solvers import Result
 
 Vector = NDArray[np.float64]
 Half = Literal["chosen on", "judged by"]
@@ -148,7 +146,6 @@ def numbers(
     narrow: Sequence[float] = (),
     factors: int = 0,
     long_rows: int = 0,
-    codes: float = 0.0,
     zeros: float = 0.0,
     constant: float = 0.0,
     wide: float = 1.0,
@@ -170,9 +167,6 @@ def numbers(
         Common factors that correlate the columns; 0 for none.
     long_rows : int
         Rows, with labels that contradict the others, that are as long as the bounds allow.
-    codes : float
-        Share of rows with a code for a missing value in the first column: the end of its bounds,
-        which are two hundred times as wide as its values.
     zeros : float
         Share of zeros in heavy-tailed columns.
     constant : float
@@ -200,8 +194,6 @@ def numbers(
     for j, factor in enumerate(narrow):
         X[:, j] = rng.uniform(-0.5, 0.5) + factor * X[:, j]
     X = np.clip(X / wide, -1.0, 1.0)
-    if codes:
-        X[:, 0] = np.where(rng.random(rows) < codes, 1.0, X[:, 0] / 200.0)
     if long_rows:
         X /= 20.0
         best = np.sign(plain.T @ y)
@@ -333,7 +325,6 @@ FAMILIES: tuple[tuple[str, Half, str, Maker, str], ...] = (
     ("words, undeclared", _By, _ADD, _of(words, 10_000, 500, 10, seed=75), ""),
     ("200 columns", _By, _REPLACE, _of(numbers, 20_000, 200, seed=76), ""),
     ("one factor, 50 columns", _By, _ADD, _of(numbers, 2_000, 50, factors=1, seed=77), ""),
-    ("codes", _By, _ADD, _of(numbers, 10_000, 8, codes=0.02, seed=78), ""),
     ("constant of 0.003", _By, _ADD,
      _of(numbers, 8_000, 12, constant=0.003, positives=0.15, seed=79), ""),
     ("300,000 rows", _By, _REPLACE, _of(numbers, 300_000, 12, kind="skew", seed=73), ""),
@@ -494,18 +485,11 @@ def blocks(indicators: Sequence[tuple[int, int]], columns: int) -> tuple[ColumnB
     return tuple(found)
 
 
-def measure(table: Table, problem: Problem, epsilon: float, repetitions: int) -> Vector:
-    """Mean losses of private fits, as their estimators predict."""
-    budget, options = Budget(epsilon, DELTA), {"neighboring_relation": table.relation}
+def measure(problem: Problem, relation: str, epsilon: float, repetitions: int) -> Vector:
+    """Mean losses of private fits."""
+    budget, options = Budget(epsilon, DELTA), {"neighboring_relation": relation}
     fits = (solve(problem, "auto", budget, **options, random_state=k) for k in range(repetitions))
-    return np.array([_loss(table, problem, fit) for fit in fits])
-
-
-def _loss(table: Table, problem: Problem, fit: Result) -> float:
-    count = table.X.shape[1]
-    constant = float(fit.w[-1]) if table.intercept else 0.0
-    margins = affine(table.X, fit.w[:count], constant, Cut(table.data_norm, fit.column_ranges))
-    return float(np.mean(problem.shape.loss(margins, table.y)[0]))
+    return np.array([problem.objective(fit.w) for fit in fits]) / problem.shape.n_samples
 
 
 def constants(table: Table, epsilon: float, draws: int = 1_000) -> tuple[float, float]:
@@ -545,7 +529,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         problem, before = problem_of(table), np.array([np.inf, 0.0])
         least = problems.least_loss(problem)
         for epsilon in given.epsilons:
-            found = measure(table, problem, epsilon, given.repetitions) - least
+            found = measure(problem, table.relation, epsilon, given.repetitions) - least
             now = np.array([found.mean(), found.std(ddof=1) / math.sqrt(len(found))])
             exact, learned = constants(table, epsilon)
             flags = " >const" * bool(now[0] > exact - least + 2.0 * now[1])

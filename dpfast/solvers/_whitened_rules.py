@@ -19,6 +19,8 @@ from dpfast.solvers._target_range import TargetRange
 
 # Rows behind one weight, times µ, below which full steps would mostly follow the noise.
 _HOPELESS = 2.75
+# And below which noise makes them too long.
+_FULL = 8.0
 # The weight of the counts of the classes beside columns' moments, which tell the less of the two
 # the fewer rows there are; and the most of the budget that both may take together.
 COUNTED, _MOST_COUNTED, _FEW = 0.3, 3.0, 6.0
@@ -109,7 +111,7 @@ def automatic_settings(
         "learning_share": with_counts(min(0.2, 0.035 + 2.5 / u), counts),
         "correlation_share": correlated,
         "average": _AVERAGE - _LESS_AVERAGE * (1.0 - narrowing) * (shape.loss.width or 0.0),
-        "step": min(1.0, (u / _HOPELESS) ** 4),
+        "step": min(1.0, (u / _HOPELESS) ** 4, (u / _FULL) ** 0.4),
         "intercept_step": min(1.0, slope * shape.dim * (u / 6.0) ** 2),
         "momentum": momentum,
         "shrinkage": narrowing * min(0.05, 0.3 / u),
