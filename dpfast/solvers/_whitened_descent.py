@@ -62,8 +62,9 @@ _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
 # Rows behind one weight, times µ, at which rows are half as long as white ones in the coordinates.
 _SHORT = 1.0
 # Deviations of its noise by which the end of a descent is doubted, less so from so many rows behind
-# one weight, times µ, on; and by which the first gradient is to stand out to tell of weights.
-_DOUBTED, _LONG, _SURELY = 0.6, 16.0, 2.0
+# one weight, times µ, on, and up to so many; and by which the first gradient is to stand out to
+# tell of weights.
+_DOUBTED, _LONG, _FULLY, _SURELY = 0.6, 16.0, 2.75, 2.0
 # And by which the first slope along a column that hardly varies, or its weight, is more than noise.
 _SLOPE_SEEN, _WEIGHT_SEEN = 2.0, 3.0
 # By how much margins of typical rows may move where weights of such columns are not kept.
@@ -677,7 +678,8 @@ def kept(
     """
     entries = float(squares.sum()) ** 2 / max(float(squares @ squares), 1e-300)
     even = np.sqrt(squares * entries / squares.sum())
-    more = _DOUBTED * min(1.0, _LONG / settings.rows_per_weight) * math.sqrt(settings.step)
+    u = settings.rows_per_weight
+    more = _DOUBTED * min(1.0, _LONG / u) * min(1.0, (u / _FULLY) ** 2)
     end, begin = noise_share(even * v, entries, more), noise_share(even * first, entries, _SURELY)
     power -= float(squares.mean()) if squares.size else 0.0
     return 1.0 - float(min(end, begin) ** power)

@@ -19,7 +19,7 @@ from dpfast.solvers._target_range import TargetRange
 
 # Rows behind one weight, times µ, below which full steps would mostly follow the noise.
 _HOPELESS = 2.75
-# And below which noise makes them too long.
+# And below which noise makes them too long where labels tell little.
 _FULL = 8.0
 # The weight of the counts of the classes beside columns' moments, which tell the less of the two
 # the fewer rows there are; and the most of the budget that both may take together.
@@ -102,6 +102,7 @@ def automatic_settings(
         momentum = max(min(0.6, 0.35 * math.log2(u / 20.0)), min(0.78, 0.35 * math.log2(u / 60.0)))
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
     correlated = 0.15 * max(0.0, u - _HOPELESS) / (u + 10.0) * math.sqrt(_AMPLE / max(u, _AMPLE))
+    slower = (u / _FULL) ** 0.4 if shape.loss.kind == "classification" else 1.0
     return {
         "iterations": int(way * min(most, max(least, steps))),
         "clip": slope * min(2.0, max(0.25, 0.5 * (u / 20.0) ** (0.25 if consistent else 0.4))),
@@ -111,7 +112,7 @@ def automatic_settings(
         "learning_share": with_counts(min(0.2, 0.035 + 2.5 / u), counts),
         "correlation_share": correlated,
         "average": _AVERAGE - _LESS_AVERAGE * (1.0 - narrowing) * (shape.loss.width or 0.0),
-        "step": min(1.0, (u / _HOPELESS) ** 4, (u / _FULL) ** 0.4),
+        "step": min(1.0, (u / _HOPELESS) ** 4, slower),
         "intercept_step": min(1.0, slope * shape.dim * (u / 6.0) ** 2),
         "momentum": momentum,
         "shrinkage": narrowing * min(0.05, 0.3 / u),
