@@ -224,3 +224,13 @@ def test_long_tails_in_far_wider_bounds_are_no_spikes(epsilon):
     ratio = 2_500.0 * found.columns.scale / costs.std(axis=0)
     assert found.columns.ranged.all()
     assert np.all((ratio > 0.15) & (ratio < 2.0)), ratio
+
+
+def test_a_result_has_the_ranges_that_its_weights_are_meant_for():
+    rng = np.random.default_rng(2)
+    X = np.column_stack([0.5 + 0.01 * rng.standard_normal(20_000), np.zeros(20_000)])
+    found = solve(declared(X), "auto", Budget(1.0, DELTA), random_state=0).column_ranges
+    assert 0.0 < found[0, 0] < 0.5 < found[1, 0] < 1.0  # thirty scales on either side
+    assert np.isinf(found[:, 1]).all()
+    few = solve(declared(X[:50]), "auto", Budget(0.1, DELTA), random_state=0)
+    assert few.column_ranges is None
