@@ -600,7 +600,9 @@ class _Secants:
         if self._before is not None:
             step, change = z - self._before[0], gradient - self._before[1]
             length = max(float(np.linalg.norm(step)), 1e-12)
-            doubt = _DOUBT * math.sqrt(2.0) * noise * length + followed * step.size * noise**2
+            # Of several classes, whose entries add up to 0, one is what the others leave.
+            entries = step.size - (len(step) if step.ndim > 1 else 0)
+            doubt = _DOUBT * math.sqrt(2.0) * noise * length + followed * entries * noise**2
             self.most = max(self.most, (float(np.sum(step * change)) - doubt) / length**2)
             direction, _ = self._direction(self._before[0])
             along = float(np.sum(step * direction))

@@ -913,6 +913,22 @@ def test_noise_that_a_step_follows_is_no_curvature(momentum):
     assert secants[1] == pytest.approx(5.0, rel=0.05)
 
 
+def test_noise_that_a_step_follows_is_counted_in_the_classes_that_it_is_in():
+    """Entries of several classes add up to 0: of three, two have noise of their own."""
+    rng, told, z, followed = (
+        np.random.default_rng(0),
+        _whitened_descent._Secants(2_000),
+        np.zeros((2_000, 3)),
+        0.0,
+    )
+    for _ in range(6):
+        gradient = z + rng.standard_normal((2_000, 3))
+        gradient -= gradient.mean(axis=1, keepdims=True)
+        told.add(z, gradient, 1.0, followed)
+        z, followed = z - 0.3 * gradient, 0.3
+    assert 0.5 < told.most < 1.5  # the curvature is 1
+
+
 def test_many_columns_of_few_rows_are_learned_from():
     """Where steps are short and noise long, steps once got ever shorter: nothing was learned."""
     rng = np.random.default_rng(0)
