@@ -10,7 +10,7 @@ coefficients of a fit of four times the rows, right and wrong ones.  Not timed.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -64,20 +64,21 @@ KINDS: dict[str, Callable[[Dataset, np.random.Generator], tuple[Matrix, Vector]]
 
 
 def measure(
-    data: Dataset, rows_per_weight: Sequence[float], repetitions: int
+    data: Dataset, rows_per_weight: Sequence[float], repetitions: int, seed: int
 ) -> NDArray[np.float64]:
-    """Mean excess of the fit without a prior, of the prior and of the fit with it, by kind and u.
+    """Excess of fits without a prior, of the prior and of fits with it, by kind and u.
 
     Parameters
     ----------
     data : Dataset
         Its first rows are public.
     rows_per_weight : sequence of float
-    repetitions : int
+    repetitions, seed : int
+        So many fits, of seeds from the latter on.
 
     Returns
     -------
-    ndarray of shape (kinds, len(rows_per_weight), 3)
+    ndarray of shape (kinds, len(rows_per_weight), 3, repetitions)
     """
     problem = Problem(data.X[_PUBLIC:], data.y[_PUBLIC:], "logistic", data_norm=data.data_norm)
     shape = problem.shape
@@ -86,22 +87,41 @@ def measure(
     def excess(w: Vector) -> float:
         return problem.objective(w) / shape.n_samples - best
 
-    found = np.empty((len(KINDS), len(rows_per_weight), 3))
+    seeds = range(seed, seed + repetitions)
+    found = np.empty((len(KINDS), len(rows_per_weight), 3, repetitions))
     for j, u in enumerate(rows_per_weight):
         budget = Budget(mu=2.0 * u * shape.dim / shape.n_samples)
-        alone = [
-            excess(solve(problem, "dp-whitened-gd", budget, random_state=k).w)
-            for k in range(repetitions)
-        ]
+        alone = [excess(solve(problem, "dp-whitened-gd", budget, random_state=k).w) for k in seeds]
         for i, draw in enumerate(KINDS.values()):
             prior = from_rows(shape, *draw(data, np.random.default_rng(3)))
             settled = plan_with_rows(shape, prior, budget)
             fits = [
                 excess(carry_out(settled, problem, SecureGenerator(k), Ledger(budget)).w)
-                for k in range(repetitions)
+                for k in seeds
             ]
-            found[i, j] = np.mean(alone), excess(prior.origin), np.mean(fits)
+            found[i, j] = alone, [excess(prior.origin)] * repetitions, fits
     return found
+
+
+def _lines(found: NDArray[np.float64]) -> Iterator[str]:
+    """A line a kind and u: means, and the last over the smaller of the others with its error.
+
+    Parameters
+    ----------
+    found : ndarray of shape (draws, kinds, len(_ROWS_PER_WEIGHT), 3, repetitions)
+    """
+    means = found.mean(axis=(0, 4))
+    # Of the noise in fits: draws of the public rows are what they are.
+    errors = np.sqrt(np.mean(found.var(axis=4), axis=0) / (len(found) * found.shape[4])) / means
+    for i, kind in enumerate(KINDS):
+        for j, u in enumerate(_ROWS_PER_WEIGHT):
+            alone, public, both = means[i, j]
+            ratio, least = both / min(alone, public), int(public < alone)
+            error = ratio * np.hypot(errors[i, j, 2], errors[i, j, least])
+            yield (
+                f"{kind} | {u:g} | {alone:.3f} | {public:.3f} | {both:.3f} | {both / alone:.2f} | "
+                f"{ratio:.2f} ± {error:.2f}"
+            )
 
 
 _MONTHS = 12
@@ -274,14 +294,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for draw in range(_DRAWS):
             order = np.random.default_rng(50 + draw).permutation(len(table.y))
             mixed = Dataset(table.name, table.X[order], table.y[order], table.data_norm)
-            found.append(measure(mixed, _ROWS_PER_WEIGHT, given.repetitions))
-        for kind, by_u in zip(KINDS, np.mean(found, axis=0), strict=True):
-            for u, (alone, public, both) in zip(_ROWS_PER_WEIGHT, by_u, strict=True):
-                print(
-                    f"| {table.name} | {kind} | {u:g} | {alone:.3f} | {public:.3f} | {both:.3f} | "
-                    f"{both / alone:.2f} | {both / min(alone, public):.2f} |",
-                    flush=True,
-                )
+            # Seeds of their own, so that the noise of all fits without a prior is not the same.
+            found.append(measure(mixed, _ROWS_PER_WEIGHT, given.repetitions, 1000 * draw))
+        for line in _lines(np.array(found)):
+            print(f"| {table.name} | {line} |", flush=True)
 
 
 if __name__ == "__main__":
