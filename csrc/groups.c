@@ -168,6 +168,20 @@ static double factor_of(const dpfast_group_clip *clip, ptrdiff_t m, const group_
     return sizes->square == sizes->square ? factor : sizes->square;
 }
 
+/* The factor of a lone row's slopes: beside a short row with a huge one, sums of all the others'
+ * would be rounded. */
+static double factor_of_mass(const dpfast_group_clip *clip, ptrdiff_t n_classes, ptrdiff_t stride,
+                             const double *s)
+{
+    double square = 0.0, mass;
+    ptrdiff_t k;
+    for (k = 0; k < n_classes; k++) {
+        square += s[k * stride] * s[k * stride];
+    }
+    mass = n_classes == 1 ? fabs(s[0]) : sqrt(square);
+    return mass > clip->mass ? clip->mass / mass * DOWN : 1.0; /* a NaN stays in the slopes */
+}
+
 /* Of a row's slopes: the length of the longest that any label gives it, and the mean of the squares
  * if labels follow the model. */
 typedef struct label_slopes {

@@ -36,9 +36,9 @@ typedef struct dpfast_groups {
 
 typedef struct dpfast_group_clip {
     double norm;     /* of a group's gradient in the coordinates, weights included */
-    double row_norm; /* of a row's, before its weight: |s_i| <= row_norm inverse_norm_i.  Groups of
-                      * one row have no other bound: at most `norm` over the largest weight */
-    double mass;     /* of sum_i |s_i| of a group, once it is scaled */
+    double row_norm; /* of a row's, before its weight: |s_i| <= row_norm inverse_norm_i.  Gradients
+                      * of one row have no other: at most `norm` over the largest weight */
+    double mass;     /* of sum_i |s_i| of a group, of one row, too, once it is scaled */
     double gauge;    /* see `share` below */
     double relative; /* error of s^T G s over m sum_i (s_i ||z_i||)^2 */
     double absolute; /* error of a length over sum_i |s_i| */
@@ -54,8 +54,9 @@ dpfast_status dpfast_group_products(const dpfast_groups *groups, const double *z
 
 /* gradient = sum over groups of their scaled gradients (dim entries; overwritten).  inverse_norm of
  * the rows has lower bounds of 1 / ||z_i||; rows are clipped first, one by one, so that a group of
- * one row is as dpfast_dense_gradient has it.  A group's factor is the largest at which its length,
- * rounding included, is at most clip->norm, and its mass at most clip->mass.
+ * one row is as dpfast_dense_gradient has it, its slope cut to clip->mass.  A group's factor is the
+ * largest at which its length, rounding included, is at most clip->norm, and its mass at most
+ * clip->mass.
  *
  * If `consistent`, rows are cut by what the longest slope of any label needs, as in dense.h, and a
  * group's slopes are multiplied by min(1, norm / l) before anything else.  With a_i ||z_i||^-1 and

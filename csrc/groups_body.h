@@ -86,9 +86,13 @@ static void LOCAL(scale)(LOCAL(task) *task, const ROWS *part, ptrdiff_t first, p
                     s[k * m + i] *= factor;
                 }
             }
-        } else {
-            /* Clipped as a row. */
-            task->share += own > 0 ? alone : 0.0;
+        } else if (own == 1) {
+            /* Clipped as a row, but a short one's slopes are bounded, too. */
+            const double factor = factor_of_mass(task->clip, task->n_classes, m, s);
+            for (k = 0; k < task->n_classes && factor != 1.0; k++) {
+                s[k * m] *= factor;
+            }
+            task->share += alone;
         }
         s += own;
     }

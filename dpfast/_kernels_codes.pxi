@@ -307,9 +307,10 @@ cdef class CodedRows(CsrRows):
                 for level, column, rows in self._parts.numbers]
 
     def scaled(self, ptrdiff_t start, ptrdiff_t stop):
-        """Whether rows of a range are not as they are stored."""
-        return self._row_scale is not None and bool(
-            np.any(np.asarray(self._row_scale[start:stop]) != 1.0))
+        """Which rows of a range are not as they are stored."""
+        if self._row_scale is None:
+            return np.zeros(stop - start, dtype=bool)
+        return np.asarray(self._row_scale[start:stop]) != 1.0
 
     def gather(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] table not None):
         """Sums of a table over the levels of each row of a range, before scaling."""

@@ -90,6 +90,8 @@ class Curator:
         The source of the noise.
     planned : sequence of (Access, int) or None, default=None
         The accesses that may be made, in order, and how often; None: any that the ledger admits.
+    relation : str or None, default=None
+        Between which neighbors all of them are to be charged; None: as the first one is.
     """
 
     def __init__(
@@ -98,8 +100,9 @@ class Curator:
         ledger: Payer,
         rng: SecureGenerator,
         planned: Sequence[tuple[Access[Any], int]] | None = None,
+        relation: str | None = None,
     ) -> None:
-        self._rows, self._ledger, self._rng = rows, ledger, rng
+        self._rows, self._ledger, self._rng, self._relation = rows, ledger, rng, relation
         self._planned = None if planned is None else tuple(access for access, _ in planned)
         # How many accesses there are up to each of them.
         self._ends = list(accumulate(count for _, count in planned or ()))
@@ -294,6 +297,14 @@ class Curator:
                     f"access must be a mechanism for a query, or another Access; got {access!r}. "
                     "Nothing was spent."
                 )
+
+            for event in access.events():
+                if self._relation not in (None, event.neighboring_relation):
+                    raise ValueError(
+                        f"access must be calibrated between the neighbors that are asked for, "
+                        f"{self._relation!r}; got {event.where!r}, between those of "
+                        f"{event.neighboring_relation!r}. Nothing was spent on it."
+                    )
 
     def _check_rows(self, access: Access[Any]) -> None:
         """Refuse an access whose price holds for rows of another shape."""

@@ -217,6 +217,13 @@ def _check_id(value: Any) -> None:
         raise ValueError(_MISSING)
     elif isinstance(value, float | complex | np.inexact):
         raise TypeError(_FLOATS)
+    elif type(value).__hash__ is object.__hash__:
+        # Of two such rows of one person each would be protected alone.
+        raise TypeError(
+            "groups must hold ids that are equal for rows of one group, such as integers or texts; "
+            f"got objects of type {type(value).__name__}, which are equal to nothing but "
+            "themselves."
+        )
 
 
 def check_kinds(kinds: Collection[Kind]) -> None:

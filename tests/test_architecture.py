@@ -1,6 +1,7 @@
 """The import directions of the package and of the C sources, read from the files themselves."""
 
 import ast
+import contextlib
 import importlib
 import inspect
 import pkgutil
@@ -110,7 +111,17 @@ OF_THE_CURATOR = {"_rows", "_ledger", "_rng", "_prepared", "_prepare", "_parts",
 # Of tables that are everybody's.
 CHANGES = {"update", "setdefault", "pop", "popitem", "clear"}
 # Arrays of these begin with what somebody freed, such as a sum before its noise.
-NOT_BLANK = {"empty", "empty_like", "ndarray", "as_strided"}
+NOT_BLANK = {"empty", "empty_like", "ndarray", "as_strided", "recarray", "chararray"}
+# Of NumPy; the process's own memory is a file, too.
+FILES = {
+    "fromfile", "load", "loadtxt", "genfromtxt", "fromregex", "memmap", "save", "savez", "savetxt",
+    "savez_compressed", "tofile", "dump",
+}  # fmt: skip
+# Modules of these two that have nothing but mathematics; others have even the builtins.
+OF_NUMBERS = {
+    "numpy", "numpy.linalg", "numpy.polynomial", "numpy.polynomial.hermite_e", "scipy",
+    "scipy.linalg", "scipy.optimize", "scipy.sparse", "scipy.special", "scipy.stats",
+}  # fmt: skip
 
 
 def is_for_solvers(name):
@@ -126,12 +137,45 @@ def foreign(module, name):
         found = getattr(holder, name)
     except AttributeError:
         found = importlib.import_module(f"{module}.{name}")
+    if name in FILES:
+        return f"{module}.{name}"
     if inspect.ismodule(found):
         home = found.__name__
+        if home.split(".")[0] in ("numpy", "scipy") and home not in OF_NUMBERS:
+            return home
     else:
         home = getattr(found, "__module__", None)
         home = f"{module if home in (None, 'builtins') else home}.{name}"
     return None if is_for_solvers(home) else home
+
+
+def modules_in(tree):
+    """What a source calls its modules, which have all that they import themselves."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                with contextlib.suppress(ImportError):
+                    whole = importlib.import_module(alias.name)
+                    root = importlib.import_module(alias.name.split(".")[0])
+                    yield alias.asname or root.__name__, whole if alias.asname else root
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                with contextlib.suppress(ImportError):
+                    yield (
+                        alias.asname or alias.name,
+                        importlib.import_module(f"{node.module}.{alias.name}"),
+                    )
+
+
+def module_of(node, modules):
+    """The module that an expression is, if it is one."""
+    if isinstance(node, ast.Name):
+        return modules.get(node.id)
+    if isinstance(node, ast.Attribute):
+        holder = module_of(node.value, modules)
+        found = None if holder is None else getattr(holder, node.attr, None)
+        return found if inspect.ismodule(found) else None
+    return None
 
 
 def trespasses(source):
@@ -156,6 +200,7 @@ def trespasses(source):
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
+    modules = dict(modules_in(tree))
     # The type of something, and what is one.
     plain = {
         id(node.func if isinstance(node, ast.Call) else node.value)
@@ -174,6 +219,8 @@ def trespasses(source):
                     yield f"imports all of {node.module}"
                 elif (home := foreign(node.module, alias.name)) is not None:
                     yield f"imports {home}"
+                elif alias.name in NOT_BLANK:
+                    yield f"takes memory as it is by {alias.name}"
         if isinstance(node, ast.ClassDef):
             for base in node.bases:
                 root = base.value if isinstance(base, ast.Subscript) else base
@@ -183,7 +230,14 @@ def trespasses(source):
             mine = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             mine = mine and node.attr not in OF_THE_CURATOR and not node.attr.startswith("__")
             named = node.attr == "__name__" and isinstance(node.ctx, ast.Load)
-            if node.attr in AROUND or (node.attr.startswith("_") and not mine and not named):
+            holder = module_of(node.value, modules)
+            known = holder is not None and hasattr(holder, node.attr)
+            if known and (home := foreign(holder.__name__, node.attr)) is not None:
+                yield f"reaches {home}"
+            if node.attr in NOT_BLANK:
+                yield f"takes memory as it is by {ast.unparse(node)}"
+            around = node.attr in AROUND | FILES
+            if around or (node.attr.startswith("_") and not mine and not named):
                 yield f"touches {ast.unparse(node)}"
             elif not isinstance(node.ctx, ast.Load) and not mine:
                 yield f"changes {ast.unparse(node)}"
@@ -205,13 +259,12 @@ def trespasses(source):
             if isinstance(given, ast.Lambda) or (isinstance(given, ast.Name) and given.id in made):
                 yield f"optimizes by {ast.unparse(given)}"
         if isinstance(node, ast.Call):
-            name = ast.unparse(node.func).split(".")[-1]
             given = {keyword.arg for keyword in node.keywords}
             # What a function of NumPy leaves out it does not write, either.
             partly = ast.unparse(node.func).startswith("np.") and given & {"where", "out"} == {
                 "where"
             }
-            if name in NOT_BLANK or partly:
+            if partly:
                 yield f"takes memory as it is by {ast.unparse(node.func)}"
 
 
@@ -309,6 +362,24 @@ def test_the_driver_is_what_it_is_said_to_be():
         ),
         ("from dpfast.privacy import SAMPLINGS\nSAMPLINGS.update(a=b)", "changes SAMPLINGS.update"),
         ("np.empty(3)", "takes memory as it is by np.empty"),
+        ("make = np.empty", "takes memory as it is by np.empty"),
+        ("from numpy import empty as zeros", "takes memory as it is by empty"),
+        ("np.recarray((3,), dtype=d)", "takes memory as it is by np.recarray"),
+        ("np.fromfile('/proc/self/mem')", "touches np.fromfile"),
+        ("from numpy import load", "imports numpy.load"),
+        ("import numpy as np\nnp.ma.core.builtins.getattr(a, b)", "reaches numpy.ma"),
+        ("import numpy as np\nm = np.testing\nm.runstring(a, {})", "reaches numpy.testing"),
+        ("from numpy import ma", "imports numpy.ma"),
+        ("from scipy.optimize import linesearch", "imports scipy.optimize.linesearch"),
+        ("from dpfast import queries\nqueries.ScoreSum(1, 'l2')", "reaches dpfast.queries.scores"),
+        (
+            "from dpfast import objectives\nobjectives.PythonErmShape(p, f)",
+            "reaches dpfast.objectives.python_erm",
+        ),
+        (
+            "from dpfast.fused import ball_sample as b\nb.SecureGenerator(0)",
+            "reaches dpfast.random",
+        ),
         ("numpy.empty_like(w)", "takes memory as it is by numpy.empty_like"),
         ("np.ndarray((3,))", "takes memory as it is by np.ndarray"),
         ("np.divide(a, b, where=b > 0.0)", "takes memory as it is by np.divide"),

@@ -159,6 +159,21 @@ def test_without_a_plan_the_ledger_alone_decides(settled, problem, run):
     assert ledger.events
 
 
+def test_what_is_chosen_on_the_way_is_between_the_neighbors_that_are_asked_for(settled, problem):
+    """The absent record moves half as much, and a report that says so is not what was asked."""
+
+    def run(settled, curator):
+        query = settled.settings.first.query
+        half = Gaussian.calibrate(Budget(mu=0.06), query, "add_or_remove_one", where="half")
+        return Outcome(curator.release(half, np.zeros(settled.shape.dim)))
+
+    ledger = Ledger(BUDGET, adaptive=True)
+    asked = pytest.raises(ValueError, match="asked for, 'replace_one'; got 'half', between those")
+    with asked, made_up(run):
+        carry_out(replace(settled, adaptive=True), problem, SecureGenerator(0), ledger)
+    assert ledger.events == ()
+
+
 def stops(settled, curator):
     """By what was released, or so it might be."""
     return Outcome(curator.release(settled.settings.first, np.zeros(settled.shape.dim)))

@@ -118,6 +118,8 @@ def test_of_a_long_group_some_rows_are_kept_and_which_follows_from_their_number(
         (pd.Series([1, None, 2], dtype="Int64"), TypeError, "Ids with missing values"),
         (pd.to_datetime(pd.Series(["2020-01-01", None, "2020-01-02"])), ValueError, "missing"),
         ([7, "7", 8], TypeError, "ids of one type; got int and str"),
+        ([object(), object(), object()], TypeError, "got objects of type object, which are equal"),
+        ([(7, object())] * 3, TypeError, "got objects of type object, which are equal"),
         ([(7, "a"), ("7", "a"), (8, "b")], TypeError, "ids of one type"),
         ([1, 2], ValueError, "the group of each of the 3 rows"),
         (np.ones((3, 2), dtype=int), ValueError, "in one vector; got shape"),

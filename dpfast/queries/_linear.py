@@ -247,7 +247,7 @@ def _written_part_sums(
 
 def _in_codes(kernel: Any, first: int, last: int) -> TypeGuard[_kernels.CodedRows]:
     """Whether sums can be computed by levels: the rows of a level have the same entries."""
-    return isinstance(kernel, _kernels.CodedRows) and not kernel.scaled(first, last)
+    return isinstance(kernel, _kernels.CodedRows) and not kernel.scaled(first, last).any()
 
 
 def _coded_part_sums(
@@ -302,11 +302,14 @@ def _coded_factors(kernel: _kernels.CodedRows, first: int, last: int, columns: A
 
 
 def _factors(kernel: _kernels.CsrRows, first: int, last: int, columns: Affine) -> Vector:
-    """What shortens each row of a range to the radius."""
+    """What shortens each row of a range to the radius, to the last bit whatever the others are."""
     if _in_codes(kernel, first, last):
         return _coded_factors(kernel, first, last, columns)
     factors = np.empty(last - first)
     _kernels.shortening(kernel, first, last, columns.factor, columns.shift, columns.radius, factors)
+    if isinstance(kernel, _kernels.CodedRows):
+        kept = ~kernel.scaled(first, last)
+        factors[kept] = _coded_factors(kernel, first, last, columns)[kept]
     return factors
 
 

@@ -62,9 +62,10 @@ class GroupGradient(InCoordinates):
     With ``s_i`` the slope of row i, clamped to ``± R / ‖z_i‖`` and times the row's weight,
     ``Σ_i s_i x̃_i`` over the rows of a group u, scaled down as a whole, is ``g_u``: its length in
     the coordinates, rounding included, is at most C, and its ``Σ_i |s_i|`` at most ``MASS · C``.
-    A group of one row has ``‖g_u‖ <= R c <= C``, c the largest weight, and is left to that.  The
-    alikeness ``a_u`` in [0, 1] is ``min(1, γ r / l)``, l the length of the group's gradient before
-    it is scaled and r the root mean square of its rows'.
+    A group of one row has ``‖g_u‖ <= R c <= C``, c the largest weight, and is left to that, but for
+    its slope, which is cut to ``MASS · C``, too: a row of no length in the coordinates could have
+    any other.  The alikeness ``a_u`` in [0, 1] is ``min(1, γ r / l)``, l the length of the group's
+    gradient before it is scaled and r the root mean square of its rows'.
 
     A group with a surprising label has a longer gradient than it had with another.  With the
     correlation ρ of the slopes of a group's rows, for the logistic loss, labels have no part in

@@ -448,7 +448,8 @@ def carry_out(
         run = run_with_rows
     elif isinstance(plan.settings, RefitSettings):
         run = run_refit
-    curator = Curator(problem, ledger, rng, None if plan.adaptive else plan.accesses)
+    planned = None if plan.adaptive else plan.accesses
+    curator = Curator(problem, ledger, rng, planned, plan.neighboring_relation)
     try:
         outcome = run(plan, curator)
         curator.check_answered()

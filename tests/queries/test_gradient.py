@@ -8,7 +8,8 @@ import scipy.sparse
 
 from dpfast import Problem, ProblemShape
 from dpfast.privacy import records_apart
-from dpfast.queries import ClippedGradient, GradientStep
+from dpfast.queries import ClippedGradient, GradientStep, GroupGradient
+from dpfast.queries.coordinates import column_transform, reach_of
 
 
 @pytest.mark.parametrize("norm", ["l2", "l1"])
@@ -122,3 +123,20 @@ def test_a_step_is_that_of_its_formula(classification):
     assert slack == pytest.approx(0.25)
     with pytest.raises(ValueError, match="weights must be no longer than 2"):
         query.evaluate(problem, 3.0 * w)
+
+
+def test_a_row_of_no_length_with_a_huge_slope_does_not_round_the_other_persons():
+    """Its gradient is nothing in the coordinates, but not in the columns that are added up."""
+    rng = np.random.default_rng(0)
+    X, center = rng.uniform(-0.9, 0.9, (300, 1)), 0.6
+    X[0] = center
+    found = []
+    for y in (0.0, 1e50):
+        problem = Problem(
+            X, np.append(y, np.ones(299)), "squared", data_norm=1.0, groups=range(300)
+        )
+        transform = column_transform(problem.shape, np.full(1, center), np.ones(1))
+        query = GroupGradient(problem.shape, 2.0 * reach_of(problem.shape, transform), 0.5)
+        transform[1, 1] = 0.0  # a constant has no length of its own
+        found.append(query.evaluate(problem, transform, np.zeros(2), 1.0, 1.0, 1.0, None))
+    assert np.linalg.norm(found[1] - found[0]) <= 2.0 * query.rounding_error() < 1e-6

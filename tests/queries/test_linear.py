@@ -241,3 +241,61 @@ def test_sparse_rows_far_too_long_are_as_long_as_dense_ones(norm, narrow):
     (dense, gram), (sparse, stored) = found
     np.testing.assert_allclose(sparse, dense, rtol=1e-4)
     np.testing.assert_allclose(stored, gram, rtol=1e-6, atol=1e-6)
+
+
+# ---- a row's own ---------------------------------------------------------------------------------
+
+# What the first of the rows becomes: far too long, empty, with no entry of one, and with one more.
+OTHERS = {
+    "long": lambda row: 1e3 * row,
+    "huge": lambda row: 1e151 * row,
+    "empty": lambda row: 0.0 * row,
+    "not one": lambda row: 0.3 * row,
+    "full": np.ones_like,
+}
+OF_ONES = {
+    **STORAGES,
+    "codes of few values": lambda X: CodedMatrix(
+        [((column != 0.0).astype(np.uint8), np.array([[0.0], [1.0]])) for column in X.T[:-1]]
+        + [(X[:, -1].copy(), None)]
+    ),
+}
+
+
+@pytest.mark.parametrize("storage", OF_ONES)
+@pytest.mark.parametrize("kind", ["scaled", "shifted far", "any"])
+@pytest.mark.parametrize("d", [9, 120])
+def test_what_a_row_is_does_not_depend_on_the_others(storage, kind, d):
+    """To the last bit: what moved for all rows at once would be as large as there are rows."""
+    rng = np.random.default_rng(3)
+    X = (rng.random((120, d)) < 0.4).astype(np.float64)
+    changes = {name: change(X[0]) for name, change in OTHERS.items()}
+    changes = {
+        name: row
+        for name, row in changes.items()
+        if np.abs(row).max() < (1e30 if "float32" in storage or "codes" in storage else np.inf)
+    }
+    if storage == "codes of few values":  # all but the last column have levels
+        changes = {name: np.append(X[0, :-1], row[-1]) for name, row in changes.items()}
+        changes["long"][-1] = 1e3
+    center = X[1] + 1e-3 * rng.standard_normal(d)
+    placed = {
+        "scaled": (np.zeros(d), np.full(d, 0.5)),
+        "shifted far": (center, np.full(d, 1e-3)),
+    }
+    found = []
+    for row in (X[0], *changes.values()):
+        rows = np.vstack([row, X[1:]])
+        problem = Problem(OF_ONES[storage](rows), np.ones(120), data_norm=math.sqrt(d))
+        transform = np.random.default_rng(4).standard_normal((d + 1, d + 1))
+        if kind in placed:
+            transform = column_transform(problem.shape, *placed[kind])
+        reach = reach_of(problem.shape, transform)
+        measured = lengths(problem, transform=transform, reach=reach, least=0.0)
+        columns = affine_of(problem.shape, transform, 0.5)
+        factors = np.ones(120) if columns is None else _linear.shortened(problem, columns)
+        found.append((measured[1:], factors[1:], problem.margins(transform[:, 0])[1:]))
+    assert len(found) > 3
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)

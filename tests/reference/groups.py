@@ -78,6 +78,7 @@ def group_gradient(
             factor = min(1.0, clip / max(norm, 1e-300), mass / max(size, 1e-300))
             share += min(1.0, gauge * math.sqrt(squares / (last - first)) / max(norm, 1e-300))
         else:
+            factor = min(1.0, mass / max(size, 1e-300))
             share += min(1.0, gauge)
         total += factor * gradient
     return total, share
