@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._files import PARQUET, import_parquet
+from dpfast._validation import warn
 from dpfast.blocks._arrays import file_facts
 from dpfast.blocks._source import Piece
-from dpfast.errors import DataError
+from dpfast.errors import DataError, QuestionableSettingWarning
 
 # Rows that are turned from columns into rows at once: they stay in cache on the way.
 _TURNED_ROWS = 2048
@@ -22,6 +23,8 @@ _TURNED_ROWS = 2048
 _BATCH_BYTES = 2**24
 # Of every column of a Parquet file at a time; 0 would hold a row group as a whole.
 _BUFFER_BYTES = 2**18
+# Names of columns that say who or what a row is, such as patient_id, stayID, mrn.
+_ID = re.compile(r"(?i:(^|[\W_])(id|uuid|pid|mrn|ssn)s?$)|[a-z]I[dD]$")
 # What of an error in a CSV file tells nothing of its entries.
 _TOLD = re.compile(
     r"(In CSV column #(?P<column>\d+): )?(Row #\d+: )?"
@@ -75,6 +78,17 @@ class Roles(NamedTuple):
         return [*(self.columns or ()), *(name for name in aside if name is not None)]
 
 
+def _question_ids(name: str, columns: Sequence[str]) -> None:
+    """Warn of features that nobody asked for and whose names say that they are ids."""
+    if ids := [column for column in columns if _ID.search(column)]:
+        warn(
+            f"{name}: columns was not given, so {', '.join(map(repr, ids))} "
+            f"{'are features' if len(ids) > 1 else 'is a feature'}. Name the features by "
+            "columns=[...]; a column that says whose row it is goes to groups.",
+            QuestionableSettingWarning,
+        )
+
+
 class _ColumnReader:
     """Rows made of columns by name; a subclass says where record batches come from."""
 
@@ -90,6 +104,7 @@ class _ColumnReader:
         _check_found(name, found, roles.named)
         if columns is None:
             columns = [column for column in found if column not in (target, weight, groups)]
+            _question_ids(name, columns)
         if not columns:
             raise DataError(f"{name} has no columns but the target, the weights and the groups.")
         self.feature_names: tuple[str, ...] | None = tuple(columns)

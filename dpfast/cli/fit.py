@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from dpfast.cli._account import account_facts, account_text, add_account, begun, open_account
 from dpfast.cli._arguments import (
@@ -40,6 +39,7 @@ from dpfast.cli._screen import (
     say,
     show_json,
     show_report,
+    show_scores,
     working,
 )
 from dpfast.errors import DataError
@@ -341,18 +341,8 @@ def _show(
 
 
 def _show_scores(path: str, rows: int, results: dict[str, Scores]) -> None:
-    columns = list(dict.fromkeys(name for found in results.values() for name in found))
-    if all(found.get("r2") == found.get("deviance_explained") for found in results.values()):
-        columns = [name for name in columns if name != "deviance_explained"]
-    screen = Table(title=f"Test on {rows:,} rows of {Path(path).name}", title_justify="left")
-    screen.add_column("model")
-    for name in columns:
-        screen.add_column(name.replace("_", " ").replace("auc", "AUC"), justify="right")
-    for key, found in results.items():
-        # Adding zero takes the sign off what is rounded to zero.
-        cells = (f"{round(found[name], 4) + 0.0:.4f}" if name in found else "" for name in columns)
-        screen.add_row(_NAMES[key], *cells)
-    console().print(screen)
+    title = f"Test on {rows:,} rows of {Path(path).name}"
+    show_scores(title, {_NAMES[key]: found for key, found in results.items()})
     say(
         "Only the private model may be released. The other rows, and all test scores, are "
         "computed without noise: the guarantee does not cover them.\n"

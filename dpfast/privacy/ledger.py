@@ -532,9 +532,9 @@ class Ledger:
         before = min(a.spent(_merged(self._total.tally), budget) for a in accountants)
         after = min(a.spent(events, budget) for a in accountants)
         raise BudgetExceeded(
-            f"{budget.unit} would grow from {before:.6g} to {after:.6g} by the release(s) "
-            f"{sorted({event.where for event in new})}, over the limit of {budget!r}. Nothing "
-            "was spent. Give a larger budget, or ask for fewer releases or more noise."
+            f"{budget!r} cannot pay for this. {_NOTHING} Ask for less (a smaller epsilon, fewer "
+            f"releases), or begin with a larger budget. [{budget.unit} would grow from "
+            f"{before:.6g} to {after:.6g} by {sorted({event.where for event in new})}]"
         )
 
     def _bills(self, new: Sequence[Event]) -> dict[str, _Bill]:
