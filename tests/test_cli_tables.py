@@ -113,6 +113,8 @@ class TestFit:
         assert code == 0
         assert err.splitlines() == [
             "note: not in b.json, so not used: id, grade, cost, w",
+            "note: the guarantee is for one row. If a person has several, name the column of their "
+            "ids (id?) by --person.",
             "note: the test rows are those of the fit; fresh ones tell how good a model is.",
         ]
         assert "True against False; family 'logistic'" in out
@@ -168,6 +170,7 @@ class TestFit:
         code, out, err = run(*command, bounds=bounds)
         assert code == 0, err
         assert "visits.csv: 1,000 persons, 3 columns" in out
+        assert "the guarantee is for one row" not in err
         assert "replace_one: all rows of one person replaced by any others" in out
         assert "all rows of any one group (person)" in out
         assert "3,000" not in out

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._files import PARQUET, import_parquet
-from dpfast._validation import warn
+from dpfast._validation import id_names, warn
 from dpfast.blocks._arrays import file_facts
 from dpfast.blocks._source import Piece
 from dpfast.errors import DataError, QuestionableSettingWarning
@@ -23,8 +23,6 @@ _TURNED_ROWS = 2048
 _BATCH_BYTES = 2**24
 # Of every column of a Parquet file at a time; 0 would hold a row group as a whole.
 _BUFFER_BYTES = 2**18
-# Names of columns that say who or what a row is, such as patient_id, stayID, mrn.
-_ID = re.compile(r"(?i:(^|[\W_])(id|uuid|pid|mrn|ssn)s?$)|[a-z]I[dD]$")
 # What of an error in a CSV file tells nothing of its entries.
 _TOLD = re.compile(
     r"(In CSV column #(?P<column>\d+): )?(Row #\d+: )?"
@@ -80,7 +78,7 @@ class Roles(NamedTuple):
 
 def _question_ids(name: str, columns: Sequence[str]) -> None:
     """Warn of features that nobody asked for and whose names say that they are ids."""
-    if ids := [column for column in columns if _ID.search(column)]:
+    if ids := id_names(columns):
         warn(
             f"{name}: columns was not given, so {', '.join(map(repr, ids))} "
             f"{'are features' if len(ids) > 1 else 'is a feature'}. Name the features by "

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpfast._validation import id_names
 from dpfast.cli._account import account_facts, account_text, add_account, begun, open_account
 from dpfast.cli._arguments import (
     Commands,
@@ -202,6 +203,11 @@ def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -
     rows = fit.n_samples
     if fit.unused:
         note(f"note: not in {arguments.bounds}, so not used: {', '.join(fit.unused)}")
+    if fit.plan.schema.person is None and (ids := id_names(fit.unused)):
+        note(
+            "note: the guarantee is for one row. If a person has several, name the column of their "
+            f"ids ({', '.join(ids)}?) by --person."
+        )
     if arguments.test is not None and Path(arguments.test).samefile(arguments.data):
         note("note: the test rows are those of the fit; fresh ones tell how good a model is.")
     if not fit.plan.in_memory:
