@@ -482,17 +482,6 @@ class TestPredict:
         assert odd("predict", "m.json", "t.csv", "-o", "p.csv")[0] == 0
         assert list(pd.read_csv("p.csv")) == ["prediction", "margin"]
 
-
-def fails_in_charging(run, monkeypatch):
-    def disk_is_full(*_):
-        raise OSError(28, "No space left on device")
-
-    def changed(fit):
-        monkeypatch.setattr("dpfast.privacy.budget_accountant.atomic_writer", disk_is_full)
-        return run(fit)
-
-    return changed
-
     def test_evaluate_scores_as_the_fit_and_as_python(self, odd):
         fit = (*FIT, "--test", "odd.csv", "--threshold", "0.9", "--json")
         expected = json.loads(odd(*fit)[1])["test"]["private"]
@@ -521,6 +510,17 @@ def fails_in_charging(run, monkeypatch):
         code, out, err = odd("evaluate", "m.json", *arguments)
         assert (code, out) == (2, "")
         assert message in err
+
+
+def fails_in_charging(run, monkeypatch):
+    def disk_is_full(*_):
+        raise OSError(28, "No space left on device")
+
+    def changed(fit):
+        monkeypatch.setattr("dpfast.privacy.budget_accountant.atomic_writer", disk_is_full)
+        return run(fit)
+
+    return changed
 
 
 class TestAccount:
