@@ -256,7 +256,8 @@ class ParquetReader(_ColumnReader):
         try:
             return parquet.ParquetFile(name, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         except arrow.ArrowInvalid as error:
-            raise DataError(f"{name} is not a complete Parquet file: {error}.") from error
+            said = str(error).rstrip(".")
+            raise DataError(f"{name} is not a complete Parquet file: {said}.") from error
 
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
         """Rows [start, stop); of a row group that begins before, the rows before are skipped."""

@@ -586,9 +586,9 @@ class Ledger:
         accountants = self._supporting(events, self._budget)
         if not accountants:
             raise UnsupportedEvent(
-                f"no accountant among {list(self._allowed)} can price "
-                f"{sorted({event.mechanism for event in events})} against {self._budget!r}. "
-                "Nothing was spent. " + _REMEDIES[self._budget.kind]
+                f"{self._budget!r} has no price for the mechanism "
+                f"{', '.join(sorted({event.mechanism for event in events}))}. {_NOTHING} "
+                f"{_REMEDIES[self._budget.kind]} [accountants asked: {', '.join(self._allowed)}]"
             )
         return events, accountants
 
