@@ -4,9 +4,12 @@ import difflib
 import inspect
 import math
 import numbers
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+_ID = re.compile(r"(?i:(^|[\W_])(id|uuid|pid|mrn|ssn)s?$)|[a-z]I[dD]$")
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -164,3 +167,8 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     folded = {choice.casefold(): choice for choice in choices}
     close = difflib.get_close_matches(word.casefold(), folded, 1, cutoff=0.7)
     return f" Did you mean {folded[close[0]]!r}?" if close else ""
+
+
+def id_names(names: Iterable[str]) -> list[str]:
+    """Those of the names that say who or what a row is, such as patient_id, stayID, MRN."""
+    return [name for name in names if _ID.search(name)]

@@ -1,6 +1,7 @@
 """From a table to a release by the command line: families, roles, accounts, what is said."""
 
 import json
+import os
 import weakref
 from pathlib import Path
 
@@ -112,6 +113,8 @@ class TestFit:
         assert code == 0
         assert err.splitlines() == [
             "note: not in b.json, so not used: id, grade, cost, w",
+            "note: the guarantee is for one row. If a person has several, name the column of their "
+            "ids (id?) by --person.",
             "note: the test rows are those of the fit; fresh ones tell how good a model is.",
         ]
         assert "True against False; family 'logistic'" in out
@@ -129,7 +132,7 @@ class TestFit:
         table.head(30).to_csv("t.csv", index=False)
         bounds = BOUNDS | {"dose": [0, 100]}
         _, _, err = run(*FIT, bounds=bounds)
-        assert "budget is enough for, with 30 rows: near a constant prediction. More rows" in err
+        assert "30 rows are too few for this budget to learn much more than a constant" in err
 
     def test_standard_errors(self, run):
         bounds = {name: BOUNDS[name] for name in ("age", "ward", "ill", "target")}
@@ -167,6 +170,7 @@ class TestFit:
         code, out, err = run(*command, bounds=bounds)
         assert code == 0, err
         assert "visits.csv: 1,000 persons, 3 columns" in out
+        assert "the guarantee is for one row" not in err
         assert "replace_one: all rows of one person replaced by any others" in out
         assert "all rows of any one group (person)" in out
         assert "3,000" not in out
@@ -264,7 +268,7 @@ class TestFit:
         scores = json.loads(out)["test"]
         assert scores["private"]["accuracy"] > scores["majority_class"]["accuracy"]
         assert set(scores["private"]) == {
-            "accuracy", "auc", "recall", "log_loss", "deviance_explained",
+            "accuracy", "auc", "recall", "precision", "log_loss", "deviance_explained",
         }  # fmt: skip
         assert run("predict", "m.json", "t.csv", "-o", "p.csv")[0] == 0
         found = pd.read_csv("p.csv")
@@ -298,6 +302,7 @@ class TestFit:
             (("--set", "x"), "expected NAME=VALUE"),
             (("--set", "solver=dp-sgd"), "solver must be set by --solver"),
             (("--set", "n_jobs=2"), "n_jobs must be set by --jobs"),
+            (("--set", "epsilon=3"), "epsilon must be set by --epsilon"),
             (("--set", "threshold=0.3", "--set", "threshold=0.4"), "set once"),
             (("--set", "fit_intercept=maybe"), "fit_intercept must be True or False"),
             (("--set", "cov_type=x"), "cov_type must be one of"),
@@ -477,6 +482,35 @@ class TestPredict:
         assert odd("predict", "m.json", "t.csv", "-o", "p.csv")[0] == 0
         assert list(pd.read_csv("p.csv")) == ["prediction", "margin"]
 
+    def test_evaluate_scores_as_the_fit_and_as_python(self, odd):
+        fit = (*FIT, "--test", "odd.csv", "--threshold", "0.9", "--json")
+        expected = json.loads(odd(*fit)[1])["test"]["private"]
+        evaluate, before = ("evaluate", "m.json", "odd.csv", "--threshold", "0.9"), os.listdir()
+        code, out, err = odd(*evaluate, "--json")
+        assert code == 0
+        found = json.loads(out)
+        assert found["scores"] == expected == TableModel.load("m.json").evaluate("odd.csv", 0.9)
+        assert (found["rows"], found["undeclared"]) == (50, {"ward": 7})
+        assert found["covered_by_guarantee"] is False
+        assert "7 in 'ward'" in err
+        code, out, _ = odd(*evaluate)
+        assert code == 0
+        assert "50 rows of odd.csv" in out and "NOT PRIVATE" in out and "precision" in out
+        assert os.listdir() == before
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("t.csv", "--threshold", "5"), "threshold must be a real number in [0, 1]"),
+            (("nope.csv",), "nope.csv: No such file"),
+            (("t.csv", "--separator", ";"), "t.csv lacks the columns"),
+        ],
+    )
+    def test_evaluate_refuses(self, odd, arguments, message):
+        code, out, err = odd("evaluate", "m.json", *arguments)
+        assert (code, out) == (2, "")
+        assert message in err
+
 
 def fails_in_charging(run, monkeypatch):
     def disk_is_full(*_):
@@ -505,7 +539,7 @@ class TestAccount:
         assert left[-1] < 0.2 < 0.8 < left[0]
         code, out, err = run(*FIT, *account, bounds=bounds)
         assert code == 2
-        assert "has no room left for this: log-moment would grow from" in err
+        assert "Budget(epsilon=3.8, delta=1e-05) cannot pay for this. Nothing was spent. Ask" in err
         assert json.loads(Path("a.json").read_text())["budget"]["epsilon"] == 3.8
 
     def test_it_says_what_is_left(self, run):

@@ -154,9 +154,9 @@ def from_parquet(
     target : str, optional
         Column of the targets or labels; may be left out for predictions.
     columns : sequence of str, optional
-        Columns of X, in this order; None: all but the target, the weights and the groups.  They
-        must hold numbers without missing values.  If all are float32 they stay so; others are read
-        as float64.
+        Columns of X, in this order; None: all but the target, the weights and the groups, with a
+        warning if one is named as ids are (``patient_id``).  They must hold numbers without missing
+        values.  If all are float32 they stay so; others are read as float64.
     sample_weight : str, optional
         Column of the weights.
     groups : str, optional

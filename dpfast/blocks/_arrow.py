@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._files import PARQUET, import_parquet
+from dpfast._validation import id_names, warn
 from dpfast.blocks._arrays import file_facts
 from dpfast.blocks._source import Piece
-from dpfast.errors import DataError
+from dpfast.errors import DataError, QuestionableSettingWarning
 
 # Rows that are turned from columns into rows at once: they stay in cache on the way.
 _TURNED_ROWS = 2048
@@ -75,6 +76,17 @@ class Roles(NamedTuple):
         return [*(self.columns or ()), *(name for name in aside if name is not None)]
 
 
+def _question_ids(name: str, columns: Sequence[str]) -> None:
+    """Warn of features that nobody asked for and whose names say that they are ids."""
+    if ids := id_names(columns):
+        warn(
+            f"{name}: columns was not given, so {', '.join(map(repr, ids))} "
+            f"{'are features' if len(ids) > 1 else 'is a feature'}. Name the features by "
+            "columns=[...]; a column that says whose row it is goes to groups.",
+            QuestionableSettingWarning,
+        )
+
+
 class _ColumnReader:
     """Rows made of columns by name; a subclass says where record batches come from."""
 
@@ -90,6 +102,7 @@ class _ColumnReader:
         _check_found(name, found, roles.named)
         if columns is None:
             columns = [column for column in found if column not in (target, weight, groups)]
+            _question_ids(name, columns)
         if not columns:
             raise DataError(f"{name} has no columns but the target, the weights and the groups.")
         self.feature_names: tuple[str, ...] | None = tuple(columns)
@@ -243,7 +256,8 @@ class ParquetReader(_ColumnReader):
         try:
             return parquet.ParquetFile(name, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         except arrow.ArrowInvalid as error:
-            raise DataError(f"{name} is not a complete Parquet file: {error}.") from error
+            said = str(error).rstrip(".")
+            raise DataError(f"{name} is not a complete Parquet file: {said}.") from error
 
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
         """Rows [start, stop); of a row group that begins before, the rows before are skipped."""

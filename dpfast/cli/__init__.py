@@ -20,14 +20,25 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from dpfast._version import __version__
-from dpfast.cli import bench, certify, check, completion, demo, fit, plan, predict, solvers
+from dpfast.cli import (
+    bench,
+    certify,
+    check,
+    completion,
+    demo,
+    evaluate,
+    fit,
+    plan,
+    predict,
+    solvers,
+)
 from dpfast.cli._screen import SpentError, UndeclaredError, describe, note, show_warning
 from dpfast.errors import DpfastError
 
 __all__ = ["COMMANDS", "main", "parser"]
 
 #: Modules with ``add(commands)``, which adds the parser of one command and names its function.
-COMMANDS = (demo, check, fit, predict, certify, plan, solvers, bench, completion)
+COMMANDS = (demo, check, fit, predict, evaluate, certify, plan, solvers, bench, completion)
 
 _EPILOG = (
     "Exit codes: 0 success; 2 an error, nothing was spent; 3 an error after the budget was spent; "

@@ -172,13 +172,24 @@ def schema_of(arguments: argparse.Namespace) -> TableSchema:
     return replace(schema, csv=csv_of(arguments, schema.csv))
 
 
+# Of parameters whose options have other names, or go to the whole table.
+_OPTIONS = {
+    "epsilon": "epsilon",
+    "delta": "delta",
+    "neighboring_relation": "neighboring-relation",
+    "max_rows_per_group": "max-rows-per-person",
+    "n_jobs": "jobs",
+    "random_state": "seed",
+}
+
+
 def model_of(arguments: argparse.Namespace, **settings: Any) -> TableModel:
     """The model that the arguments of :func:`add_table` and a budget describe."""
     options = {**settings.pop("own", {}), "quantile": arguments.quantile}
     names = [name for name, _ in arguments.set]
     for name in names:
-        if name in options:
-            option = {"n_jobs": "jobs"}.get(name, name)
+        if name in options or name in _OPTIONS:
+            option = _OPTIONS.get(name, name)
             raise ValueError(f"{name} must be set by --{option}, which it has; got --set {name}.")
         if names.count(name) > 1:
             raise ValueError(

@@ -143,6 +143,22 @@ def scores(margins: Matrix, y: Labels) -> Scores:
     }
 
 
+def show_scores(title: str, results: Mapping[str, Scores]) -> None:
+    """Print the scores of models by name."""
+    columns = list(dict.fromkeys(name for found in results.values() for name in found))
+    if all(found.get("r2") == found.get("deviance_explained") for found in results.values()):
+        columns = [name for name in columns if name != "deviance_explained"]
+    screen = Table(title=title, title_justify="left")
+    screen.add_column("model")
+    for name in columns:
+        screen.add_column(name.replace("_", " ").replace("auc", "AUC"), justify="right")
+    for model, found in results.items():
+        # Adding zero takes the sign off what is rounded to zero.
+        cells = (f"{round(found[name], 4) + 0.0:.4f}" if name in found else "" for name in columns)
+        screen.add_row(model, *cells)
+    console().print(screen)
+
+
 def save_picture(figure: Any, path: str) -> None:
     """Write a figure in the form that the file's name ends in; an old file is lost to no error."""
     with atomic_file(path) as stream:

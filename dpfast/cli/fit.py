@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
+from dpfast._validation import id_names
 from dpfast.cli._account import account_facts, account_text, add_account, begun, open_account
 from dpfast.cli._arguments import (
     Commands,
@@ -40,6 +40,7 @@ from dpfast.cli._screen import (
     say,
     show_json,
     show_report,
+    show_scores,
     working,
 )
 from dpfast.errors import DataError
@@ -202,6 +203,11 @@ def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -
     rows = fit.n_samples
     if fit.unused:
         note(f"note: not in {arguments.bounds}, so not used: {', '.join(fit.unused)}")
+    if fit.plan.schema.person is None and (ids := id_names(fit.unused)):
+        note(
+            "note: the guarantee is for one row. If a person has several, name the column of their "
+            f"ids ({', '.join(ids)}?) by --person."
+        )
     if arguments.test is not None and Path(arguments.test).samefile(arguments.data):
         note("note: the test rows are those of the fit; fresh ones tell how good a model is.")
     if not fit.plan.in_memory:
@@ -341,18 +347,8 @@ def _show(
 
 
 def _show_scores(path: str, rows: int, results: dict[str, Scores]) -> None:
-    columns = list(dict.fromkeys(name for found in results.values() for name in found))
-    if all(found.get("r2") == found.get("deviance_explained") for found in results.values()):
-        columns = [name for name in columns if name != "deviance_explained"]
-    screen = Table(title=f"Test on {rows:,} rows of {Path(path).name}", title_justify="left")
-    screen.add_column("model")
-    for name in columns:
-        screen.add_column(name.replace("_", " ").replace("auc", "AUC"), justify="right")
-    for key, found in results.items():
-        # Adding zero takes the sign off what is rounded to zero.
-        cells = (f"{round(found[name], 4) + 0.0:.4f}" if name in found else "" for name in columns)
-        screen.add_row(_NAMES[key], *cells)
-    console().print(screen)
+    title = f"Test on {rows:,} rows of {Path(path).name}"
+    show_scores(title, {_NAMES[key]: found for key, found in results.items()})
     say(
         "Only the private model may be released. The other rows, and all test scores, are "
         "computed without noise: the guarantee does not cover them.\n"

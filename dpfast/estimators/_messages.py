@@ -65,11 +65,13 @@ def question_regime(plan: Plan[Any], noun: str) -> None:
     regime = plan.parameters.get("regime", "all weights")
     if regime == "all weights":
         return
-    said = f"what the budget is enough for, with {plan.shape.n_samples:,} {noun}s: {regime}. "
+    few, said = f"{plan.shape.n_samples:,} {noun}s are too few for this budget", ""
+    if "constant" in regime:
+        said += f"{few} to learn much more than a constant prediction. "
     if "far too wide" in regime:
         said += (
-            "There predictions may be anywhere between target_bounds; bounds no wider than targets "
-            "usually are help most. "
+            f"{few} to find targets in bounds that are far too wide, where predictions may be "
+            "anywhere between target_bounds. Bounds no wider than targets usually are help most. "
         )
     said += f"More {noun}s, fewer columns or a larger epsilon help."
     warn(said, QuestionableSettingWarning)

@@ -85,9 +85,9 @@ class Budget:
         given = [unit for unit in ("epsilon", "rho", "mu") if getattr(self, unit) is not None]
         if len(given) != 1:
             raise ValueError(
-                "a budget needs exactly one of epsilon, rho and mu; got "
-                f"{' and '.join(given) or 'none of them'}. "
-                "Write Budget(epsilon, delta), Budget(rho=...) or Budget(mu=...)."
+                "exactly one of epsilon, rho and mu must be given; got "
+                f"{' and '.join(given) or 'none of them'}. An estimator takes epsilon and delta; a "
+                "budget is Budget(epsilon, delta), Budget(rho=...) or Budget(mu=...)."
             )
         (unit,) = given
         high = {"epsilon": MAX_EPSILON, "rho": MAX_RHO, "mu": MAX_MU}[unit]

@@ -157,10 +157,10 @@ class PrivacyFilter:
         if cost is None or self._sum + cost > self._room:
             after = math.inf if cost is None else self._in_unit(self._sum + cost, math.inf)
             raise BudgetExceeded(
-                f"{self._source} has no room left for this: {self.unit} would grow from "
-                f"{self.spent:.6g} to {after:.6g}, over the limit {self._limit:.6g}, by the "
-                f"release(s) {sorted({event.where for event in events})}. Nothing was spent. Give "
-                f"a larger budget, or ask for fewer releases or more noise{self._left()}."
+                f"{self._source} cannot pay for this. Nothing was spent. Ask for less (a smaller "
+                f"epsilon, fewer releases{self._left()}), or begin with a larger budget. "
+                f"[{self.unit} would grow from {self.spent:.6g} to {after:.6g}, over the limit "
+                f"{self._limit:.6g}, by {sorted({event.where for event in events})}]"
             )
         self._sum += cost
         if events:
@@ -182,8 +182,8 @@ class PrivacyFilter:
         return f"{type(self).__name__}({self._limit!r}): {self.spent:.6g} spent"
 
     def _left(self) -> str:
-        """What is left, where the unit does not say it."""
-        return ""
+        """What is left, in words."""
+        return f"; {self.unit} = {_lowered(self.remaining):g} is left"
 
     def _cost(self, events: Sequence[Event]) -> int | None:
         """Return the exact sum of the prices, None if it is infinite."""
@@ -326,8 +326,8 @@ class RenyiFilter(PrivacyFilter):
 
     def _left(self) -> str:
         mu = math.sqrt(2.0 * self.remaining / (self._excess * (1.0 + self._excess)))
-        epsilon = math.floor(1000.0 * gaussian_epsilon(mu, self._delta)) / 1000.0 if mu else 0.0
-        return f": what is left serves Gaussian noise of epsilon = {epsilon:g} at the same delta"
+        epsilon = _lowered(gaussian_epsilon(mu, self._delta)) if mu else 0.0
+        return f"; what is left pays for Gaussian noise of epsilon = {epsilon:g} at the same delta"
 
     def supports(self, event: Event) -> bool:
         """Say whether `event` has a log-moment."""
@@ -359,6 +359,12 @@ class RenyiFilter(PrivacyFilter):
 
 
 _OBJECTIVES = (ObjectivePerturbationEvent, L2LaplaceObjectiveEvent)
+
+
+def _lowered(value: float) -> float:
+    """Return `value` with three digits after the point, or three digits in all, never more."""
+    unit = 10.0 ** -max(3, 2 - math.floor(math.log10(value))) if 0.0 < value < 1.0 else 1e-3
+    return math.floor(value / unit) * unit
 
 
 @lru_cache(maxsize=256)

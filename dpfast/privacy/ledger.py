@@ -532,9 +532,9 @@ class Ledger:
         before = min(a.spent(_merged(self._total.tally), budget) for a in accountants)
         after = min(a.spent(events, budget) for a in accountants)
         raise BudgetExceeded(
-            f"{budget.unit} would grow from {before:.6g} to {after:.6g} by the release(s) "
-            f"{sorted({event.where for event in new})}, over the limit of {budget!r}. Nothing "
-            "was spent. Give a larger budget, or ask for fewer releases or more noise."
+            f"{budget!r} cannot pay for this. {_NOTHING} Ask for less (a smaller epsilon, fewer "
+            f"releases), or begin with a larger budget. [{budget.unit} would grow from "
+            f"{before:.6g} to {after:.6g} by {sorted({event.where for event in new})}]"
         )
 
     def _bills(self, new: Sequence[Event]) -> dict[str, _Bill]:
@@ -586,9 +586,9 @@ class Ledger:
         accountants = self._supporting(events, self._budget)
         if not accountants:
             raise UnsupportedEvent(
-                f"no accountant among {list(self._allowed)} can price "
-                f"{sorted({event.mechanism for event in events})} against {self._budget!r}. "
-                "Nothing was spent. " + _REMEDIES[self._budget.kind]
+                f"{self._budget!r} has no price for the mechanism "
+                f"{', '.join(sorted({event.mechanism for event in events}))}. {_NOTHING} "
+                f"{_REMEDIES[self._budget.kind]} [accountants asked: {', '.join(self._allowed)}]"
             )
         return events, accountants
 

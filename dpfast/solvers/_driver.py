@@ -77,6 +77,8 @@ def _resolve(
     Whitened descent clips groups of rows, the others weigh them.
     """
     hint = _OTHER_SOLVERS if solver in _NOT_PRIVATE else ""
+    if solver in ("gd", "hb", "nag", "agd", "sgd"):
+        hint = f"Did you mean 'dp-{solver}'?"
     check_choice("solver", solver, ("auto", *SOLVERS), hint)
     if solver != "auto":
         return SOLVERS[solver]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpfast._files import is_json_number, show_names
+from dpfast._validation import did_you_mean
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import NUMBER
 from dpfast.tabular.columns import (
@@ -74,7 +75,7 @@ def _long_entry(
     if len(found) != 1:
         raise DataError(
             f"column {name!r}: expected an object with one of the keys {', '.join(kinds)}; got "
-            f"{show(entry)}."
+            f"{show(entry)}.{''.join(did_you_mean(str(key), kinds) for key in entry)}"
         )
     known = {found[0], "missing", "missing_values", *kinds[found[0]]}
     if unknown := [str(key) for key in entry if key not in known]:
@@ -175,7 +176,7 @@ def _dates(name: Any, value: Any, options: Mapping[str, Any], common: dict[str, 
         raise DataError(
             f"column {name!r}: expected two dates [first, last]"
             f"{'' if form is None else f' of the form {form}'}, such as "
-            f'["2015-01-01", "2024-12-31"]; got {show(value)}.'
+            f'["2015-01-01", "2024-12-31"], the earlier one first; got {show(value)}.'
         )
     return DateColumn(name, first=value[0], last=value[1], form=form, **common)
 
@@ -282,9 +283,14 @@ def _range(name: Any, value: Any) -> tuple[float, float]:
     except (TypeError, ValueError, OverflowError):
         start = stop = math.nan
     if not (is_json_number(low) and is_json_number(high) and 0.0 < stop - start < math.inf):
+        hint = ""
+        if start > stop:
+            hint = f" Did you mean {show([high, low])}?"
+        elif start == stop:
+            hint = " A column with one possible value carries no information: leave it out."
         raise DataError(
             f"column {name!r}: expected two finite numbers [low, high], low < high; got "
-            f"{show(value)}. A column with one possible value carries no information: leave it out."
+            f"{show(value)}.{hint}"
         )
     return start, stop
 
@@ -326,6 +332,12 @@ _TARGET_KINDS = {"classes": (), "categories": (), "range": ("learn", "learned"),
 def parse_target(name: str, entry: Any, task: str | None) -> Target:
     options: dict[str, Any] = {}
     if isinstance(entry, Mapping):
+        if "transform" in entry:
+            raise DataError(
+                f"target {name!r}: expected no transform, which is for features; got "
+                f"{show(entry)}. Of skewed costs or durations a family with a log link, such as "
+                "gamma, models the mean."
+            )
         kind, value, options = _long_entry(name, entry, _TARGET_KINDS)
         if "missing" in options or "missing_values" in options:
             raise DataError(

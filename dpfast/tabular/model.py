@@ -598,7 +598,12 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
         return found[name]
 
     def evaluate(
-        self, data: Any, threshold: float | None = None, *, progress: Progress | None = None
+        self,
+        data: Any,
+        threshold: float | None = None,
+        *,
+        tally: Tally | None = None,
+        progress: Progress | None = None,
     ) -> Scores:
         """Scores on rows with a target, computed without noise: the guarantee does not cover them.
 
@@ -609,6 +614,8 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
         threshold : float or None, default=None
             Of two classes, the probability from which on a row counts as the second; None is that
             of the model, mostly 0.5.
+        tally, progress
+            As for :meth:`encoded`.
 
         Returns
         -------
@@ -622,7 +629,7 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
             If targets are none of the family: zeros or negative ones for "gamma".
         """
         check_is_fitted(self)
-        inner, tally = self.estimator_, Tally()
+        inner, tally = self.estimator_, Tally() if tally is None else tally
         y: list[Any] = []
         outputs: list[Any] = []
         exposures: list[Any] = []

@@ -32,22 +32,25 @@ def classification_scores(
     -------
     dict of str to float
         ``accuracy``; ``auc``, the area under the ROC curve; ``recall``, the share of the positive
-        rows that were found (of more than two classes, as ``auc``, the mean over the classes);
-        with probabilities ``log_loss`` and ``deviance_explained``, the share of the log-loss of a
-        constant that is gone.
+        rows that were found; ``precision``, the share of positive rows among those predicted so
+        (of more than two classes, as ``auc``, the means over the classes); with probabilities
+        ``log_loss`` and ``deviance_explained``, the share of the log-loss of a constant that is
+        gone.
 
     Examples
     --------
     >>> y, p = np.array([0, 0, 1, 1]), np.array([0.1, 0.6, 0.4, 0.8])
     >>> found = classification_scores(y, p > 0.5, p, np.stack([1 - p, p], axis=1))
-    >>> {name: round(value, 3) for name, value in found.items()}
-    {'accuracy': 0.5, 'auc': 0.75, 'recall': 0.5, 'log_loss': 0.54, 'deviance_explained': 0.221}
+    >>> print(*(f"{name} {value:.3f}" for name, value in found.items()), sep=", ")
+    accuracy 0.500, auc 0.750, recall 0.500, precision 0.500, log_loss 0.540, deviance_explained \
+0.221
     """
     by_class = {1: scores} if scores.ndim == 1 else dict(enumerate(scores.T))
     found = {
         "accuracy": float(np.mean(prediction == y)),
         "auc": _mean([auc(y == k, score) for k, score in by_class.items()]),
-        "recall": _mean([_recall(y == k, prediction == k) for k in by_class]),
+        "recall": _mean([_share(prediction == k, y == k) for k in by_class]),
+        "precision": _mean([_share(y == k, prediction == k) for k in by_class]),
     }
     if probability is not None:
         n, k = len(y), probability.shape[1]
@@ -110,8 +113,8 @@ def auc(positive: NDArray[np.bool_], score: Vector) -> float:
     return (ranks - many * (many + 1) / 2.0) / (many * few)
 
 
-def _recall(positive: NDArray[np.bool_], found: NDArray[np.bool_]) -> float:
-    return float(np.mean(found[positive])) if positive.any() else float("nan")
+def _share(these: NDArray[np.bool_], among: NDArray[np.bool_]) -> float:
+    return float(np.mean(these[among])) if among.any() else float("nan")
 
 
 def _mean(values: list[float]) -> float:

@@ -6,6 +6,7 @@ import pickle
 import re
 import threading
 import traceback
+import warnings
 import weakref
 from datetime import date
 from pathlib import Path
@@ -32,7 +33,7 @@ from dpfast.blocks import (
     from_npy,
     from_parquet,
 )
-from dpfast.errors import DataError
+from dpfast.errors import DataError, QuestionableSettingWarning
 
 ROWS = 230
 
@@ -189,6 +190,30 @@ def test_names_labels_and_weights_of_a_table(tmp_path):
     assert model.feature_names_in_.tolist() == ["a", "b"]
     unlabeled = from_parquet(tmp_path / "t.parquet", columns=["a", "b"])
     np.testing.assert_array_equal(model.predict(unlabeled), expected.predict(X))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "dataset"])
+def test_an_id_that_would_be_a_feature_unasked_is_told_of(tmp_path, kind):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import csv, dataset, parquet
+
+    names = ("patient_id", "stayID", "Id", "paid", "grid", "y")
+    table = pyarrow.table({name: [0.0, 1.0] for name in names})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    csv.write_csv(table, tmp_path / "t.csv")
+    read, data = {
+        "parquet": (from_parquet, tmp_path / "t.parquet"),
+        "csv": (from_csv, tmp_path / "t.csv"),
+        "dataset": (from_dataset, dataset.dataset(tmp_path / "t.parquet")),
+    }[kind]
+    with pytest.warns(QuestionableSettingWarning) as told:
+        assert read(data, "y").n_features == 5
+    (message,) = (str(one.message) for one in told)
+    assert "columns was not given, so 'patient_id', 'stayID', 'Id' are features." in message
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(data, "y", ["patient_id", "paid"])  # who names it means it
+        read(data, "stayID", ["paid"])
 
 
 # ---- reading ahead ------------------------------------------------------------------------------

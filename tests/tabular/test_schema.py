@@ -144,7 +144,7 @@ class TestEntries:
     @pytest.mark.parametrize(
         ("entry", "message"),
         [
-            ([90, 17], "expected two finite numbers"),
+            ([90, 17], r"low < high; got \[90, 17\]. Did you mean \[17, 90\]\?$"),
             ([1, 1], "carries no information"),
             ([-1e308, 1e308], "expected two finite numbers"),
             ([0, 10**400], "expected two finite numbers"),
@@ -177,7 +177,8 @@ class TestEntries:
             ({"categories": ["x"], "reference": "x"}, "reference must be one of two or more"),
             ({"categories": ["x", "y"], "reference": None}, "reference must be one of two or more"),
             ({"dates": ["2020-01-01"]}, "expected two dates"),
-            ({"dates": ["2024-01-01", "2020-01-01"]}, "expected two dates"),
+            ({"dates": ["2024-01-01", "2020-01-01"]}, "the earlier one first; got"),
+            ({"rnage": [0, 1]}, "got .* Did you mean 'range'"),
             ({"dates": [2020, 2024]}, "expected two dates"),
             ({"dates": ["2020-01-01", "2024-01-01"], "missing": "2030-01-01"}, "a date between"),
             ({"boolean": ["N"]}, "or the two words for them"),
@@ -233,6 +234,7 @@ class TestTarget:
             (["n", ""], None, "expected text that is not empty"),
             (["n", "p"], "regression", "expected its range"),
             ({"range": [0, 1], "missing": 0}, None, "a row without a target teaches nothing"),
+            ({"range": [0, 1], "transform": "log1p"}, None, "no transform, .* such as gamma"),
             ({"range": [1, 0]}, None, "expected two finite numbers"),
         ],
         ids=str,

@@ -1,0 +1,72 @@
+"""``dpfast evaluate``: how good a model file is on rows whose target is known."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from dpfast.cli._arguments import Commands, add_csv, add_json, csv_of
+from dpfast.cli._screen import located, reading, say, show_json, show_scores
+from dpfast.errors import DataError
+from dpfast.tabular import TableModel, Tally
+
+_UNPROTECTED = (
+    "These scores are NOT PRIVATE: they are computed from the rows without noise, and the "
+    "guarantee of the model does not cover them. Show them only to people who may see the rows. "
+    "On the rows of the fit they say nothing about new ones."
+)
+
+
+def add(commands: Commands) -> None:
+    """Add the command's parser."""
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="score a model file on rows with their target (without protection)",
+        description="Score the predictions of a model file on rows that the fit did not see. The "
+        "scores are exact: this is NOT PRIVATE. No model is fitted, nothing is spent, nothing is "
+        "written.",
+    )
+    evaluate.add_argument("model", metavar="MODEL.json", help="model file written by 'dpfast fit'")
+    evaluate.add_argument(
+        "data", metavar="DATA", help="rows with their target: .csv, .csv.gz or .parquet"
+    )
+    evaluate.add_argument(
+        "--threshold", type=float, metavar="P",
+        help="probability from which on a row counts as the second of two classes (default: 0.5, "
+        "or what the model learned)",
+    )  # fmt: skip
+    add_csv(evaluate, "those of the fit")
+    add_json(evaluate)
+    evaluate.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Read, predict, compare, print."""
+    model = TableModel.load(arguments.model)
+    model.schema_ = replace(model.schema_, csv=csv_of(arguments, model.schema_.csv))
+    tally = Tally()
+    with reading(arguments.data) as progress:
+        try:
+            scores = model.evaluate(
+                arguments.data, arguments.threshold, tally=tally, progress=progress
+            )
+        except DataError as error:
+            raise located(error, arguments.data) from error
+    if arguments.json:
+        show_json(
+            "evaluate",
+            {
+                "model": arguments.model,
+                "data": arguments.data,
+                "covered_by_guarantee": False,
+                "rows": tally.rows,
+                "undeclared": tally.undeclared,
+                "outside_range": tally.cut,
+                "scores": scores,
+            },
+        )
+        return
+    title = f"{tally.rows:,} rows of {Path(arguments.data).name}"
+    show_scores(title, {Path(arguments.model).name: scores})
+    say(_UNPROTECTED)
