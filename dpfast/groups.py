@@ -22,6 +22,8 @@ Indices = NDArray[np.int64]
 Kind = Any
 """What an id is: the name of its type, or, of a tuple, those of its parts."""
 
+# The hash of objects that are equal to nothing but themselves.
+_OF_IDENTITY: Any = object.__hash__
 _FLOATS = (
     "groups must hold integers, texts or other exact ids; got floating-point numbers. Ids with "
     "missing values are often read as such: give every row an id, and convert them to integers."
@@ -217,7 +219,7 @@ def _check_id(value: Any) -> None:
         raise ValueError(_MISSING)
     elif isinstance(value, float | complex | np.inexact):
         raise TypeError(_FLOATS)
-    elif type(value).__hash__ is object.__hash__:
+    elif type(value).__hash__ is _OF_IDENTITY:
         # Of two such rows of one person each would be protected alone.
         raise TypeError(
             "groups must hold ids that are equal for rows of one group, such as integers or texts; "
