@@ -18,6 +18,8 @@ from dpfast.rows import row_lengths
 _ROUNDED = 1e-9
 # Entries of rows that predictions copy at once: they stay in cache.
 _COPIED_ENTRIES = 2**17
+# Rows that are taken for one where ends of columns are looked for.
+_TOGETHER = 64
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -85,7 +87,8 @@ def _product(X: Any, coef: NDArray[np.float64], cut: Cut) -> Any:
         entries = _dense(X[part], columns)
         if lengths is not None and lengths[part].max() > cut.length:
             entries = entries * np.minimum(1.0, cut.length / lengths[part])[:, None]
-        if np.all(entries.min(axis=0) >= low) and np.all(entries.max(axis=0) <= high):
+        lowest, highest = _ends(entries)
+        if np.all(lowest >= low) and np.all(highest <= high):
             continue
         far = np.flatnonzero(((entries < low) | (entries > high)).any(axis=1))
         of_far = None if lengths is None else lengths[part][far]
@@ -105,6 +108,16 @@ def _drawn(
     far = np.maximum(1.0, np.abs(entries - middle) / (0.5 * high - 0.5 * low))
     drawn = middle + (entries - middle) / far / far / far
     return np.where((entries < low) | (entries > high), drawn, entries)
+
+
+def _ends(entries: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The columns' lowest and highest entries, faster than NumPy finds them along short rows."""
+    left, d = len(entries) % _TOGETHER, entries.shape[1]
+    long = entries[left:].reshape(-1, _TOGETHER * d)
+    if len(long) > 1:
+        ends = (end.reshape(-1, d) for end in (long.min(axis=0), long.max(axis=0)))
+        entries = np.concatenate([entries[:left], *ends])
+    return entries.min(axis=0), entries.max(axis=0)
 
 
 def _dense(rows: Any, columns: NDArray[np.intp]) -> NDArray[np.float64]:

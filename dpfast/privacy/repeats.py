@@ -12,6 +12,7 @@ that a search chose by fifteen other fits does not say that it is all that was l
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,7 +21,8 @@ from dataclasses import dataclass, replace
 from dpfast._files import new_lock
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.budget import MAX_EPSILON, Budget
-from dpfast.privacy.ledger import Ledger
+from dpfast.privacy.events import Event, counted
+from dpfast.privacy.ledger import Ledger, kinds
 from dpfast.privacy.open_accounts import active_accountants
 from dpfast.privacy.report import PrivacyReport
 
@@ -141,9 +143,11 @@ def total(results: list[tuple[PrivacyReport, int]]) -> tuple[float, float]:
     ledger = Ledger(Budget(MAX_EPSILON, delta))
     try:
         if not any(report.adaptive for report, _ in results):
-            ledger.spend_alone(
-                [replace(e, count=k * e.count) for report, k in results for e in report.events]
-            )
+            tally: Counter[Event] = Counter()
+            for report, k in results:
+                for kind, count in kinds(report.events).items():
+                    tally[kind] += k * count
+            ledger.spend_alone([counted(kind, count) for kind, count in tally.items()])
             found = ledger.guarantee()
             return found.epsilon, found.delta
     except (BudgetExceeded, UnsupportedEvent, ValueError):

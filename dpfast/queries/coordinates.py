@@ -540,15 +540,16 @@ def operator(shape: ProblemShape, transform: Matrix) -> Any:
 
 def triangle_of(matrix: Matrix) -> Vector:
     """The upper triangle of a symmetric matrix, row by row, its diagonal times ``√½``."""
-    triangle = matrix[np.triu_indices(len(matrix))]
+    triangle = np.concatenate([row[i:] for i, row in enumerate(matrix)])
     triangle[_diagonal(len(matrix))] *= math.sqrt(0.5)
     return triangle
 
 
 def symmetric(triangle: Vector, d: int) -> Matrix:
     """The symmetric matrix of d columns that :func:`triangle_of` took this from."""
-    upper, matrix = np.triu_indices(d), np.empty((d, d))
-    matrix[upper] = matrix.T[upper] = triangle
+    matrix, starts = np.empty((d, d)), _diagonal(d)
+    for i, start in enumerate(starts):
+        matrix[i, i:] = matrix[i:, i] = triangle[start : start + d - i]
     matrix[np.arange(d), np.arange(d)] /= math.sqrt(0.5)
     return matrix
 

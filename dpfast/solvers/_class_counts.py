@@ -107,7 +107,8 @@ def _constant_alone(
     transform = np.zeros(coordinates.transform.shape)
     transform[:, -1] = coordinates.transform[:, -1]
     length = min(longest, settings.limit / reach_of(shape, transform))
-    return length * transform, length
+    transform[:, -1] *= length
+    return transform, length
 
 
 def _enough(rows: float, coordinates: Coordinates) -> bool:

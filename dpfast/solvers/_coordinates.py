@@ -28,12 +28,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import null_space
-from scipy.sparse import csr_array
+from scipy.linalg import lapack, lu_factor, lu_solve, null_space
+from scipy.sparse import csc_array, csr_array
+from scipy.sparse.linalg import splu
 from scipy.special import ndtr
 
 from dpfast._typing import Matrix, Vector
@@ -104,6 +105,8 @@ _BELIEF = 0.5
 # The same of the mean of many eigenvalues, which is known better; and how many those are, so that
 # the noise's largest is, too, and vectors are worth saving.
 _BELIEF_IN_MEAN, _MANY = 0.1, 100
+# Entries of a transform a column, up to which sparse factors are worth having.
+_FEW_ENTRIES = 3
 
 
 @dataclass(frozen=True)
@@ -266,7 +269,26 @@ class Coordinates:
             return v
         w: Matrix = self.transform @ v
         shortened = self.shortened(w, (kept * w[: len(kept)].T).T, self.columns.value)
-        return np.asarray(np.linalg.solve(self.transform, shortened), dtype=np.float64)
+        return self.of_weights(shortened)
+
+    def of_weights(self, w: Matrix) -> Matrix:
+        """The ``v`` with ``W v = w``."""
+        return np.asarray(self._solve(w), dtype=np.float64)
+
+    def columns_of_inverse(self, at: NDArray[np.intp]) -> Matrix:
+        """These columns of the inverse of ``W``."""
+        units = np.zeros((len(self.transform), len(at)))
+        units[at, np.arange(len(at))] = 1.0
+        return self.of_weights(units)
+
+    @cached_property
+    def _solve(self) -> partial[Matrix]:
+        """Solve equations with ``W``: it is factored once, as sparse if it hardly mixes columns."""
+        size = len(self.transform)
+        if size >= _MANY and np.count_nonzero(self.transform) <= _FEW_ENTRIES * size:
+            return partial(splu(csc_array(self.transform)).solve)
+        factors = lu_factor(self.transform, check_finite=False)
+        return partial(lu_solve, factors, check_finite=False)
 
     def shortened(self, w: Matrix, found: Matrix, at: Vector) -> Matrix:
         """Weights whose columns' become these; rows with these entries keep their margins."""
@@ -741,12 +763,7 @@ def _is_within(apart: Matrix, norm: float) -> bool:
     """
     d = len(apart)
     edge = norm * (1.0 + d ** (-2.0 / 3.0)) * np.eye(d)
-    try:
-        np.linalg.cholesky(edge - apart)
-        np.linalg.cholesky(edge + apart)
-    except np.linalg.LinAlgError:
-        return False
-    return True
+    return all(lapack.dpotrf(edge + side, clean=0)[1] == 0 for side in (-apart, apart))
 
 
 def _without_noise(eigenvalues: Vector, deviation: float) -> Vector:

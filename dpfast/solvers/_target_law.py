@@ -77,18 +77,24 @@ class TargetLaw:
         if low > 0.0:
             # No target is in the octaves below it: what the shares add up to is known.
             noisy = np.where(inside, noisy + (1.0 - noisy[inside].sum()) / inside.sum(), 0.0)
+        # Here octaves are rows: what goes from one to the next passes over all laws at once.
         light, together, beforehand = _laws(edges, noisy, noise, low)
-        parts = []
+        within, parts = inside[:, None], []
         for falls, decay, chance in _TAILS:
-            laws = _falling(light, falls) * inside
+            laws = _falling(light, falls) if falls > 0.0 else light
             if low > 0.0:
-                laws /= laws.sum(axis=1, keepdims=True)
-            apart = _falling(_APART * laws, decay) * inside
-            variance = noise**2 + apart**2
-            misfit = np.sum((noisy - laws) ** 2 / variance + np.log(variance), axis=1)
-            misfit += beforehand - 2.0 * math.log(chance)
-            near = misfit < misfit.min() - 2.0 * math.log(_UNLIKELY)
-            parts.append((laws[near], together[near], apart[near], misfit[near]))
+                laws = laws * within
+                laws /= laws.sum(axis=0)
+            apart = _falling(_APART * laws, decay) * within
+            variance = np.square(apart)
+            variance += noise**2
+            off = np.square(noisy[:, None] - laws)
+            off /= variance
+            off += np.log(variance, out=variance)
+            misfit = off.sum(axis=0) + beforehand - 2.0 * math.log(chance)
+            near = np.flatnonzero(misfit < misfit.min() - 2.0 * math.log(_UNLIKELY))
+            found = (part[:, near].T for part in (laws, together, apart))
+            parts.append((*found, misfit[near]))
         laws, together, apart, misfit = (
             np.concatenate(all_of) for all_of in zip(*parts, strict=True)
         )
@@ -153,15 +159,14 @@ class TargetLaw:
         The median of all laws': a mean would be that of the heaviest tails that there may be.
         """
         means, cuts, mean_variances, variances, covariances = self._moments(tops)
-        over = means[:, None] - cuts
-        own = np.maximum(mean_variances[:, None] + variances - 2.0 * covariances, 0.0)
-        order = np.argsort(over, axis=0)
-        shares = np.cumsum(self.likely[order], axis=0)
+        over = np.ascontiguousarray((means[:, None] - cuts).T)
+        own = np.maximum(mean_variances[:, None] + variances - 2.0 * covariances, 0.0).T
+        order = np.argsort(over)
+        shares, every = np.cumsum(self.likely[order], axis=1), np.arange(len(over))
 
         def quantile(values: Matrix, below: float) -> Vector:
-            at = np.argmax(shares >= below * (1.0 - 1e-9), axis=0)
-            law = np.take_along_axis(order, at[None], 0)
-            return np.asarray(np.take_along_axis(values, law, 0)[0], dtype=np.float64)
+            at = np.argmax(shares >= below * (1.0 - 1e-9), axis=1)
+            return np.asarray(values[every, order[every, at]], dtype=np.float64)
 
         found = quantile(over, 0.5)
         spread = _NORMAL * (quantile(over, 0.75) - quantile(over, 0.25))
@@ -210,23 +215,20 @@ class TargetLaw:
         uneven = self.edges - np.maximum(self.low, 0.5 * self.edges)
         uneven = np.square(_UNEVEN * self.expected * uneven)
         within = uneven @ whole
-        alone, alone_cut = self.apart @ middles, self.apart @ cut
-        # With a lowest target shares add up to 1: what one has more another has less.
-        known = 1.0 if self.low > 0.0 else 0.0
-        both = known * self.apart.sum(axis=1)
-        mean_variances = self.apart @ middles**2 - means * (2.0 * known * alone - both * means)
-        variances = self.apart @ cut**2 - cuts * (2.0 * known * alone_cut - both[:, None] * cuts)
-        covariances = self.apart @ (middles[:, None] * cut) - known * (
-            means[:, None] * alone_cut + cuts * alone[:, None]
-        )
-        covariances += both[:, None] * means[:, None] * cuts
-        return (
-            means,
-            cuts,
-            mean_variances + of_mean**2 + uneven.sum(axis=1),
-            variances + of_cut**2 + within,
-            covariances + of_mean[:, None] * of_cut + within,
-        )
+        mean_variances = self.apart @ middles**2 + of_mean**2 + uneven.sum(axis=1)
+        of_both = np.split(self.apart @ np.hstack([cut**2, middles[:, None] * cut]), 2, axis=1)
+        variances, covariances = of_both
+        if self.low > 0.0:
+            # Shares add up to 1: what one has more another has less.
+            alone, alone_cut = self.apart @ middles, self.apart @ cut
+            both = self.apart.sum(axis=1)
+            mean_variances -= means * (2.0 * alone - both * means)
+            variances -= cuts * (2.0 * alone_cut - both[:, None] * cuts)
+            covariances -= means[:, None] * alone_cut + cuts * alone[:, None]
+            covariances += both[:, None] * means[:, None] * cuts
+        variances += of_cut**2 + within
+        covariances += of_mean[:, None] * of_cut + within
+        return means, cuts, mean_variances, variances, covariances
 
     def around(self, length: float) -> tuple[Vector, Vector]:
         """Targets in units of their mean, less the spread of margins of a length; their shares."""
@@ -316,11 +318,11 @@ def highest(noisy: Vector, noise: float) -> int:
 
 
 def _falling(shares: Matrix, decay: float) -> Matrix:
-    """The same, but from an octave to the next they fall to no less than this part."""
-    found = shares.T.copy()
+    """The same, but from an octave, a row, to the next they fall to no less than this part."""
+    found = shares.copy()
     for octave in range(1, len(found)):
         np.maximum(found[octave], decay * found[octave - 1], out=found[octave])
-    return np.ascontiguousarray(found.T)
+    return found
 
 
 def _laws(edges: Vector, noisy: Vector, noise: float, low: float) -> tuple[Matrix, Matrix, Vector]:
@@ -329,34 +331,32 @@ def _laws(edges: Vector, noisy: Vector, noise: float, low: float) -> tuple[Matri
     The mass is below all octaves, or in the lowest if there is a lowest target; this is unlikely.
     The shares say how large it is, and how far that is in doubt.
     """
-    inside = edges > low
-    smooth = _smooth_laws(int(inside.sum()))
-    cells, mass, prior = np.zeros((len(smooth), len(edges))), np.zeros(len(edges)), 0.0
-    cells[:, inside] = smooth
-    means = (cells @ _middles(edges, low)) / cells.sum(axis=1)
+    inside, middles = edges > low, _middles(edges, low)
+    cells, mass, prior = _smooth_laws(int(inside.sum())), np.zeros((len(edges), 1)), 0.0
+    means = (middles[inside] @ cells) / cells.sum(axis=0)
     if low > 0.0:
-        cells /= cells.sum(axis=1, keepdims=True)
+        smooth, cells = cells / cells.sum(axis=0), np.zeros((len(edges), cells.shape[1]))
+        cells[inside] = smooth
         mass[np.argmax(inside)] = 1.0
         prior = (noise / _MASS) ** 2
     off = cells - mass
-    precision = np.einsum("ij,ij->i", off, off) + prior
-    height, doubt = (off @ (noisy - mass) + prior) / precision, noise / np.sqrt(precision)
-    height = expected_shares(height, doubt)[:, None]
+    precision = np.einsum("ij,ij->j", off, off) + prior
+    height, doubt = ((noisy - mass[:, 0]) @ off + prior) / precision, noise / np.sqrt(precision)
+    height = expected_shares(height, doubt)
     middle, deviation = _below(edges[-1], low)
     beforehand = ((np.log2(edges[-1] / means) - middle) / deviation) ** 2
     if low > 0.0:
-        beforehand += ((1.0 - height[:, 0]) / _MASS) ** 2
-    return mass + height * off, np.minimum(doubt[:, None], height) * off, beforehand
+        beforehand += ((1.0 - height) / _MASS) ** 2
+    return mass + height * off, np.minimum(doubt, height) * off, beforehand
 
 
 @lru_cache(maxsize=16)
 def _smooth_laws(octaves: int) -> NDArray[np.float64]:
-    """Shares in each octave of many lognormal and gamma laws, one a row."""
+    """Shares in each octave, a row, of many lognormal and gamma laws."""
     ends, centers = np.arange(octaves + 1.0), np.arange(-1.5, octaves + 0.75, 0.25)[:, None, None]
     widths = np.geomspace(_NARROWEST, _WIDEST, _WIDTHS)[:, None]
     power = np.geomspace(_LEAST_SHAPE, _LARGEST_SHAPE, _SHAPES)[:, None]
     cells = normal_shares(ends, centers, widths).reshape(-1, octaves)
     gammas = np.diff(gammainc(power, power * 2.0 ** (ends - centers))).reshape(-1, octaves)
     cells = np.concatenate([cells, gammas])
-    kept: NDArray[np.float64] = cells[cells.sum(axis=1) > 0.3]
-    return kept
+    return np.ascontiguousarray(cells[cells.sum(axis=1) > 0.3].T)

@@ -420,7 +420,7 @@ def _kept_where_flat(
     kept, at = np.ones(len(hidden)), np.flatnonzero(hidden)
     if at.size == 0:
         return kept
-    transform, slopes = coordinates.transform[at], np.linalg.inv(coordinates.transform)[:free, at]
+    transform, slopes = coordinates.transform[at], coordinates.columns_of_inverse(at)[:free]
     stretch = np.square(transform[:, :free]).sum(axis=1)
     curved = np.minimum(1.0, stretch * columns.least[at]) * 2.0 / (settings.classes or 2)
     variance = stretch * np.square(weight_noise(settings, shape, change, curved))
@@ -543,7 +543,8 @@ def _settled_intercept(
         consistent=settings.consistent,
     )
     length = short * float(np.linalg.norm(v[:free]))
-    constant = settings.ridge / unit * ridge_bend(shape, coordinates)[-1]
+    drawn = coordinates.transform[: shape.n_features]
+    constant = settings.ridge / unit * (drawn[:, -1] @ drawn)  # the last row of `ridge_bend`
     rest, own = float(constant[:-1] @ v[:-1]), float(constant[-1])
     return expected_intercept(released, length, float(v[-1]), (rest, own))
 

@@ -692,7 +692,7 @@ def _direction(
         constant = coordinates.transform[:, -1]
         v = np.append(v[:-1], 0.0)
     w = coordinates.weights(v, partial(weight_noise, settings, shape, change))
-    length = float(np.linalg.norm(np.linalg.solve(coordinates.transform, w)))
+    length = float(np.linalg.norm(coordinates.of_weights(w)))
     return Direction(w, length, of_noise, way_gone(settings), settings.clip, constant)
 
 

@@ -27,6 +27,7 @@ from dpfast.objectives import Erm
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy.auditing import audit_mu
 from dpfast.queries import CoordinateGradient
+from dpfast.queries.coordinates import column_transform
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS, _coordinates, _whitened_descent, carry_out, dp_whitened_gd
 
@@ -295,6 +296,21 @@ def test_a_column_that_does_not_vary_has_a_small_weight_in_every_loss(estimator,
         model = estimator(8.0, 1e-6, data_norm=2.0, random_state=seed, **declared).fit(X, y)
         weights.append(np.abs(np.atleast_2d(model.coef_)[:, 2]).max())
     assert np.median(weights) < 3.5
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("d", [3, 150])
+def test_equations_with_the_transform_are_solved_whether_it_mixes_columns_or_not(d, mixed):
+    rng, shape = np.random.default_rng(0), ProblemShape(100, d, 1.0, intercept=1.0)
+    transform = column_transform(shape, rng.normal(size=d), rng.uniform(0.1, 1.0, d))
+    if mixed:
+        transform[:d, :d] = np.eye(d) + 0.01 * rng.normal(size=(d, d))
+    found, v = _coordinates.Coordinates(transform, d, 1.0, None), rng.normal(size=(d + 1, 2))
+    at = np.array([d - 1, 1])
+    np.testing.assert_allclose(found.of_weights(transform @ v), v, rtol=0.0, atol=1e-10)
+    np.testing.assert_allclose(
+        transform @ found.columns_of_inverse(at), np.eye(d + 1)[:, at], atol=1e-10
+    )
 
 
 def test_weights_that_go_leave_rows_of_the_usual_value_alone():
