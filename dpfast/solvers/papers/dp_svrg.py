@@ -37,7 +37,14 @@ from dpfast.privacy import (
 from dpfast.privacy.sampled_noise import least_admitted, noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum, ClippedGradient
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import (
+    TYPICAL_MARGIN,
+    Outcome,
+    Plan,
+    Solver,
+    settle_minimizer_norm,
+    with_ridge,
+)
 from dpfast.solvers._noisy_epochs import (
     balanced_time,
     default_batch,
@@ -116,10 +123,8 @@ def plan(
     snapshot_share = check_real(
         "snapshot_share", snapshot_share, low=0.0, high=1.0, low_open=True, high_open=True
     )
-    if minimizer_norm is None:
-        minimizer_norm = TYPICAL_MARGIN / shape.row_norm
-    minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
-    shape = shape.with_alpha(check_alpha(alpha, shape) or shape.alpha)
+    minimizer_norm = settle_minimizer_norm(minimizer_norm, TYPICAL_MARGIN / shape.row_norm)
+    shape = with_ridge(shape, alpha)
     sampling = default_sampling(sampling, neighboring_relation)
     batch = default_batch(batch, shape.n_samples)
     clip_norm = settle_clip_norm(clip_norm, shape)
