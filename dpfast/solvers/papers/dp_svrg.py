@@ -32,7 +32,6 @@ from dpfast.privacy import (
     Budget,
     Event,
     GaussianEvent,
-    records_apart,
 )
 from dpfast.privacy.sampled_noise import least_admitted, noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum, ClippedGradient
@@ -244,8 +243,8 @@ def _least_noisy(
     shape, n_steps = sums.shape, steps_per_epoch * epochs
     key = (neighboring_relation, sums.sampling, sums.batch, shape.n_samples, n_steps)
     multiplier = noise_multiplier(budget, accountant, unit_events, *key, epochs, relative)
-    influence = records_apart(neighboring_relation) * clip_norm * shape.max_weight
     gradient = ClippedGradient(shape, clip_norm)
+    influence = gradient.sensitivity(neighboring_relation)
 
     def made(
         multiplier: float,
