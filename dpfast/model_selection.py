@@ -401,18 +401,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         ledger, rng = Ledger(budget), SecureGenerator(self.random_state)
         search = _Search(self.estimator, candidates, plan, score)
-        order = _shuffled(count, rng)
-        training, tested = (
-            _rows_of(np.sort(part), indexed) for part in (order[held_out:], order[:held_out])
-        )
-        held = _safe_indexing(rows, tested[0])
-        if indexed is not None and not callable(self.scoring):
-            # Products of dense rows may differ in their last bits by how many rows there are.
-            held = scipy.sparse.csr_array(held)
-        parts = [
-            (_safe_indexing(rows, training[0]), target[training[0]], training[1]),
-            (held, target[tested[0]], _indexed(tested[1])),
-        ]
+        parts = self._parts(rows, target, indexed, _shuffled(count, rng), held_out)
         with np.errstate(all="ignore"):
             noisy, (index, model) = Curator(parts, ledger, rng).release(search)
             found = model.privacy_
@@ -439,6 +428,27 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if repeated is not None:
             warn(repeated, RepeatedFitWarning)
         return self
+
+    def _parts(
+        self,
+        rows: Any,
+        target: NDArray[Any],
+        indexed: GroupedRows | None,
+        order: NDArray[np.intp],
+        held_out: int,
+    ) -> list[tuple[Any, ...]]:
+        """Rows to train with and rows to score, with their targets and whose they are."""
+        training, tested = (
+            _rows_of(np.sort(part), indexed) for part in (order[held_out:], order[:held_out])
+        )
+        held = _safe_indexing(rows, tested[0])
+        if indexed is not None and not callable(self.scoring):
+            # Products of dense rows may differ in their last bits by how many rows there are.
+            held = scipy.sparse.csr_array(held)
+        return [
+            (_safe_indexing(rows, training[0]), target[training[0]], training[1]),
+            (held, target[tested[0]], _indexed(tested[1])),
+        ]
 
     def _found(self, model: Any, params: dict[str, Any], score: float) -> dict[str, Any]:
         """Attributes that name the best candidate, in scikit-learn's form: no other is released."""

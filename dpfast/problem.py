@@ -143,19 +143,11 @@ class Problem(RowAccess):
             data_norm = check_real("data_norm", data_norm, low=1e-100, high=1e100)
         matrix = check_matrix(X)
         target = _as_target(y, loss, matrix.shape[0])
-        self._groups: GroupedRows | None = None
+        self._groups = _grouped(groups, max_rows_per_group, matrix.shape[0])
         records = matrix.shape[0]
-        if groups is not None:
-            most = max_rows_per_group
-            if most is not None:
-                most = check_integer("max_rows_per_group", most, low=1, high=MOST_ROWS)
-            self._groups = index_groups(groups, records, most or MOST_ROWS)
+        if self._groups is not None:
             records = self._groups.count
             matrix, target = _rows_at(matrix, self._groups.order), self._groups.ordered(target)
-        elif max_rows_per_group is not None:
-            raise ValueError(
-                f"max_rows_per_group must be None without groups; got {max_rows_per_group!r}."
-            )
         # What a group contributes must not depend on where its rows are: that follows from the
         # others' ids, and from where their rows are, even if one row of each is kept.
         self._alike = groups is not None
@@ -828,6 +820,17 @@ def _as_indices(rows: NDArray[np.int64], shape: ProblemShape) -> NDArray[np.int6
             f"rows must be in [0, {shape.n_samples}); got {indices.min()} to {indices.max()}."
         )
     return indices.astype(np.int64, copy=False)
+
+
+def _grouped(groups: ArrayLike | None, most: int | None, n_rows: int) -> GroupedRows | None:
+    """Which rows belong together, and at most how many of them are kept; None without groups."""
+    if groups is None:
+        if most is not None:
+            raise ValueError(f"max_rows_per_group must be None without groups; got {most!r}.")
+        return None
+    if most is not None:
+        most = check_integer("max_rows_per_group", most, low=1, high=MOST_ROWS)
+    return index_groups(groups, n_rows, most or MOST_ROWS)
 
 
 def _rows_at(matrix: Any, order: NDArray[np.int64] | None) -> Any:

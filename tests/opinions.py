@@ -42,7 +42,8 @@ from dpfast.privacy.accountants import AdditiveAccountant
 from dpfast.privacy.ledger import merged
 
 MOST_CLAIMS = 6  # of a test that are compared, spread over it; DPFAST_OPINIONS=all compares all
-MOST_OF_A_KIND = 3  # of a session: hundreds of tests fit with the same kinds of releases
+# Of a session, whose processes share them: hundreds of tests fit with the same kinds of releases.
+MOST_OF_A_KIND = -(-3 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 ERROR = 2e-3  # of the interval, relative to epsilon
 
 

@@ -49,8 +49,7 @@ def learned_shares(curator: Curator, access: Gaussian | Laplace) -> Vector:
     query = access.query
     assert isinstance(query, ClassCounts)
     counts = curator.release(access)
-    deviation = access.stddev if isinstance(access, Gaussian) else 2.0**0.5 * access.scale
-    least = min(max(1.0, deviation) / query.n_samples, 1.0 / len(counts) / 2.0)
+    least = min(max(1.0, access.stddev) / query.n_samples, 1.0 / len(counts) / 2.0)
     others = np.clip(counts / query.n_samples, least, 1.0)
     shares = np.append(max(least, 1.0 - float(others.sum())), others)
     return np.asarray(shares / shares.sum())

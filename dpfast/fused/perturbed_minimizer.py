@@ -152,17 +152,7 @@ class PerturbedMinimizer(Access[Vector]):
         self.linear = linear_event(shape, neighboring_relation, noise, ridge, scale)
         self.farthest, self.in_unit = farthest, in_unit
         self.own_loss = in_unit  # see `answer`
-        if in_unit and (farthest is not None or not shape.loss.log_link):
-            raise ValueError(f"in_unit must be False for the loss {shape.loss.name!r}.")
-        if farthest is not None:
-            check_real("farthest", farthest, low=0.0, high=2.0**30)
-            if shape.loss.kind != "regression" or shape.loss.log_link:
-                raise ValueError(f"farthest must be None for the loss {shape.loss.name!r}.")
-            if shape.intercept != 0.0 and np.ravel(self.more_ridge)[-1] != 0.0:
-                raise ValueError(
-                    "more_ridge must be 0 for the intercept with farthest; got "
-                    f"{float(np.ravel(self.more_ridge)[-1])!r}."
-                )
+        _check_units(shape, float(np.ravel(self.more_ridge)[-1]), farthest, in_unit)
         distance = (tolerance * n + deviation(shape, noise, ridge, scale, farthest)) / ridge
         distance *= ROUND_UP
         reach = minimizer_reach(shape, noise, ridge, scale, farthest)
@@ -222,6 +212,23 @@ class PerturbedMinimizer(Access[Vector]):
             return rng.l2_laplace(self.shape.dim, self.scale)
         coarse, fine = (rng.discrete_gaussian(_SCALE, self.shape.dim) for _ in range(2))
         return self.scale * (coarse / _SCALE + fine / (_SCALE * _REFINEMENT))
+
+
+def _check_units(
+    shape: ProblemShape, more_for_intercept: float, farthest: float | None, in_unit: bool
+) -> None:
+    """Refuse releases in other units for losses, or ridges, that the proof does not cover."""
+    if in_unit and (farthest is not None or not shape.loss.log_link):
+        raise ValueError(f"in_unit must be False for the loss {shape.loss.name!r}.")
+    if farthest is None:
+        return
+    check_real("farthest", farthest, low=0.0, high=2.0**30)
+    if shape.loss.kind != "regression" or shape.loss.log_link:
+        raise ValueError(f"farthest must be None for the loss {shape.loss.name!r}.")
+    if shape.intercept != 0.0 and more_for_intercept != 0.0:
+        raise ValueError(
+            f"more_ridge must be 0 for the intercept with farthest; got {more_for_intercept!r}."
+        )
 
 
 def linear_event(

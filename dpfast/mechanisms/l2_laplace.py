@@ -78,6 +78,11 @@ class L2Laplace(PureMechanism):
     norm = "l2"
     _event = L2LaplaceEvent
 
+    @property
+    def stddev(self) -> float:
+        """Standard deviation of a coordinate's noise: ``E‖z‖² = d (d + 1) scale²``."""
+        return math.sqrt(self.dimension + 1.0) * self.scale
+
     def _grid_for(self, noise: float, bound: float | None) -> Grid:
         """A grid on which the widest Gaussian that noise is drawn from is within its sampler."""
         resolution = int(32.0 - math.log2(largest_width(self.dimension)))

@@ -21,6 +21,9 @@ from dpfast._validation import check_real, keep_python_numbers
 from dpfast.shape import ProblemShape
 from dpfast.sums import RowSums
 
+#: Covers the rounding of bounds that are sums and products of a few positive numbers.
+UP = 1.0 + 1e-12
+
 
 class ObjectiveShape(Protocol):
     """The public quantities of an objective: all that a plan may depend on.

@@ -46,13 +46,11 @@ from dpfast import _kernels
 from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
 from dpfast.losses import Loss
-from dpfast.objectives._contract import Risk, RiskShape, checked_weights
+from dpfast.objectives._contract import UP, Risk, RiskShape, checked_weights
 from dpfast.objectives._sums import row_sum, weighted_gram
 from dpfast.privacy import records_apart
 from dpfast.shape import UNIT
 from dpfast.sums import RowAccess, RowSums, single_rows
-
-_UP = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ class AdversarialShape(RiskShape):
     def row_norm(self) -> float:
         """Bound of the norm of a perturbed row, the intercept included."""
         longest = self.problem.data_norm + self.longest_perturbation
-        return math.hypot(longest, self.problem.intercept) * _UP
+        return math.hypot(longest, self.problem.intercept) * UP
 
     @property
     def lipschitz(self) -> float:
@@ -200,7 +198,7 @@ class AdversarialShape(RiskShape):
 
     def _push(self) -> float:
         """l2 norm of the longest perturbation, rounded up."""
-        return self.longest_perturbation * _UP
+        return self.longest_perturbation * UP
 
     def hessian_trace(self) -> float:
         """``dβ``: the rounded norm bends in all directions."""
@@ -213,7 +211,7 @@ class AdversarialShape(RiskShape):
         loss = self.problem.loss
         rise = loss.lipschitz * self.radius * columns * self.width
         at_zero = (loss.at_zero + rise) * self.problem.max_weight
-        return _UP * min(self.lipschitz / self.alpha, math.sqrt(2.0 * at_zero / self.alpha))
+        return UP * min(self.lipschitz / self.alpha, math.sqrt(2.0 * at_zero / self.alpha))
 
     def minimizer_sensitivity(self, neighboring_relation: str) -> float:
         """``max(2Tρ, L)/(αn)`` (`replace_one`) or ``L/(αn)`` (`add_or_remove_one`).

@@ -43,14 +43,11 @@ from dpfast import _kernels
 from dpfast._typing import Vector
 from dpfast._validation import check_real
 from dpfast.losses import Loss
-from dpfast.objectives._contract import Risk, RiskShape, checked_weights
+from dpfast.objectives._contract import UP, Risk, RiskShape, checked_weights
 from dpfast.objectives._sums import weighted_gram
 from dpfast.privacy import records_apart
 from dpfast.shape import UNIT
 from dpfast.sums import RowAccess, RowSums, single_rows
-
-# Covers the rounding of the formulas below, which are sums and products of a few positive numbers.
-_UP = 1.0 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,7 @@ class TiltedShape(RiskShape):
         loss part is not negative.
         """
         slope, value = self._at_zero()
-        return _UP * min(slope / self.alpha, math.sqrt(2.0 * value / self.alpha))
+        return UP * min(slope / self.alpha, math.sqrt(2.0 * value / self.alpha))
 
     def _at_zero(self) -> tuple[float, float]:
         """Bounds of a row's gradient norm and of its loss at ``w = 0``."""
@@ -140,10 +137,10 @@ class TiltedShape(RiskShape):
 
         Convex losses are largest at a corner of the rectangle of margins and targets.
         """
-        margin = self.problem.row_norm * w_norm * _UP
+        margin = self.problem.row_norm * w_norm * UP
         y = 1.0 if self.target_bound is None else self.target_bound
         value = self.problem.loss([margin, -margin, margin, -margin], [y, y, -y, -y])[0]
-        return _UP * self.problem.max_weight * float(value.max())
+        return UP * self.problem.max_weight * float(value.max())
 
     def _largest_share(self, neighboring_relation: str) -> float:
         """Bound of the gradients' difference over ``L``, see the module's first lines."""
@@ -166,8 +163,8 @@ class TiltedShape(RiskShape):
         ``2L/α · E/(n - 1 + E)`` (`replace_one`) or ``L/α · max_S (2E/(S + E) - 1/(S + 1))``
         (`add_or_remove_one`), ``E = exp(t r)``: the proof is in the module's first lines.
         """
-        share = _UP * self._largest_share(neighboring_relation)
-        return min(2.0, share) * self.lipschitz / self.alpha * _UP
+        share = UP * self._largest_share(neighboring_relation)
+        return min(2.0, share) * self.lipschitz / self.alpha * UP
 
     def gradient_error(self, w_norm: float) -> float:
         """Bound of the rounding error of the computed gradient at ``‖w‖ <= w_norm``.

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from dpfast._typing import Vector
 from dpfast.objectives import FiniteSum, Objective, Rounded, SaddleProblem, Smoothable, Snapshot
+from dpfast.shape import UNIT
 
-_UNIT = 2.0**-53
 # Halvings of the width, from 1, in the search for the tightest duality gap.
 MAX_HALVINGS = 40
 
@@ -145,14 +145,14 @@ class Averages:
         self._intercept = kept * self._intercept + share * intercept
         # Turning ‖v - w‖ of the slope's error into ‖v‖ costs its product with ‖w‖.
         size = abs(value) + steepness * norm + mu * norm * norm
-        error += slope_error * norm + 2.0 * (len(w) + 8) * _UNIT * size
-        slope_error += 8.0 * _UNIT * (steepness + mu * norm)
+        error += slope_error * norm + 2.0 * (len(w) + 8) * UNIT * size
+        slope_error += 8.0 * UNIT * (steepness + mu * norm)
         self._error = kept * self._error + share * error
-        self._error += 8.0 * _UNIT * (abs(self._value) + abs(self._intercept))
+        self._error += 8.0 * UNIT * (abs(self._value) + abs(self._intercept))
         self._slope_error = kept * self._slope_error + share * slope_error
-        self._slope_error += 8.0 * _UNIT * float(np.linalg.norm(self._slope))
+        self._slope_error += 8.0 * UNIT * float(np.linalg.norm(self._slope))
         self._point_error = kept * self._point_error
-        self._point_error += 8.0 * _UNIT * float(np.linalg.norm(self._point))
+        self._point_error += 8.0 * UNIT * float(np.linalg.norm(self._point))
         self._lower = max(self._lower, self._lower_bound())
         return value, gradient
 
@@ -160,14 +160,14 @@ class Averages:
         """A number that the minimum of the objective cannot be below."""
         steepest = float(np.linalg.norm(self._slope)) * (1.0 + 2.0**-40) + self._slope_error
         bound = 0.5 * steepest * steepest / self._mu
-        return self._intercept - self._error - bound * (1.0 + 8.0 * _UNIT)
+        return self._intercept - self._error - bound * (1.0 + 8.0 * UNIT)
 
     def gap(self) -> float:
         """Bound of ``(µ/2)‖w - w*‖²`` for the averaged point as computed."""
         gap = max(0.0, self._value + self._error - self._lower)
-        gap += 4.0 * _UNIT * (abs(self._value) + abs(self._lower))
+        gap += 4.0 * UNIT * (abs(self._value) + abs(self._lower))
         distance = math.sqrt(2.0 * gap / self._mu) + self._point_error
-        return 0.5 * self._mu * distance * distance * (1.0 + 8.0 * _UNIT)
+        return 0.5 * self._mu * distance * distance * (1.0 + 8.0 * UNIT)
 
     @property
     def w(self) -> Vector:

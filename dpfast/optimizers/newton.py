@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -61,6 +61,43 @@ class _Inverse:
         return r
 
 
+class _Lower(NamedTuple):
+    """A point that is lower enough, and how it was found."""
+
+    w: Vector
+    value: float
+    gradient: Vector
+    step: float
+    contraction: float  # of the gradient's norm
+
+
+def _lower(
+    objective: Objective,
+    w: Vector,
+    value: float,
+    gradient: Vector,
+    direction: Vector,
+    most: int,
+) -> tuple[_Lower | None, int]:
+    """Backtrack by Armijo's rule, with `most` passes; the point, if there is one, and the passes.
+
+    Next to the minimum values are flat to rounding; there the gradient decides.
+    """
+    slope, norm = float(gradient @ direction), float(np.linalg.norm(gradient))
+    step, passes = 1.0, 0
+    while step >= _SMALLEST_STEP and passes < most:
+        candidate = w + step * direction
+        new_value, new_gradient = objective.value_and_gradient(candidate)
+        passes += 1
+        new_norm = float(np.linalg.norm(new_gradient))
+        if new_value <= value + _DECREASE * step * slope or (
+            new_value <= value + _SLACK * abs(value) and new_norm < norm
+        ):
+            return _Lower(candidate, new_value, new_gradient, step, new_norm / norm), passes
+        step *= 0.5
+    return None, passes
+
+
 def minimize(
     objective: Objective,
     *,
@@ -95,35 +132,20 @@ def minimize(
             except scipy.linalg.LinAlgError:
                 break  # not positive definite in floating point: the ridge is too small to help
         direction = -inverse.apply(gradient)
-        slope = float(gradient @ direction)
-        norm = float(np.linalg.norm(gradient))
-        step = 1.0
-        accepted = False
-        while not accepted and step >= _SMALLEST_STEP and passes < max_passes:
-            candidate = w + step * direction
-            new_value, new_gradient = objective.value_and_gradient(candidate)
-            passes += 1
-            new_norm = float(np.linalg.norm(new_gradient))
-            # Next to the minimum values are flat to rounding; there the gradient decides.
-            accepted = bool(
-                new_value <= value + _DECREASE * step * slope
-                or (new_value <= value + _SLACK * abs(value) and new_norm < norm)
-            )
-            if not accepted:
-                step *= 0.5
-        if not accepted:
+        found, tried = _lower(objective, w, value, gradient, direction, max_passes - passes)
+        passes += tried
+        if found is None:
             if passes >= max_passes or (fresh and not use_sample):
                 break  # out of passes, or as close as floating point allows
             use_sample, inverse = use_sample and not fresh, None
             continue
-        inverse.learn(candidate - w, new_gradient - gradient)
-        contraction = new_norm / norm
-        if contraction > _POOR_CONTRACTION or step < _SHORT_STEP:
-            use_sample = use_sample and sampled < _MAX_SAMPLED and step >= _SHORT_STEP
+        inverse.learn(found.w - w, found.gradient - gradient)
+        if found.contraction > _POOR_CONTRACTION or found.step < _SHORT_STEP:
+            use_sample = use_sample and sampled < _MAX_SAMPLED and found.step >= _SHORT_STEP
             inverse = None
-        elif contraction > _GOOD_CONTRACTION and not (use_sample and sampled >= _MAX_SAMPLED):
+        elif found.contraction > _GOOD_CONTRACTION and not (use_sample and sampled >= _MAX_SAMPLED):
             inverse = None
-        w, value, gradient = candidate, new_value, new_gradient
+        w, value, gradient = found.w, found.value, found.gradient
         result = certified(objective, w, value, gradient, passes, tolerance)
         if result.gradient_norm < 0.9 * reached:
             reached, idle = result.gradient_norm, 0

@@ -75,22 +75,14 @@ class RangeSearch:
         return self.mechanism.events(_HALVINGS)
 
     @property
-    def stddev(self) -> float:
-        """Standard deviation of the noise in a count of rows."""
-        if isinstance(self.mechanism, Gaussian):
-            return self.mechanism.stddev
-        # E‖z‖² = D (D + 1) scale² for a density of exp(-‖z‖ / scale) in D dimensions.
-        return self.mechanism.scale * math.sqrt(2 * self.n_columns + 1)
-
-    @property
     def rows_beyond(self) -> float:
         """How many rows are to lie below the lower end, and above the upper one."""
-        return max(_LEAST_SHARE * self.n_samples, _DEVIATIONS * self.stddev)
+        return max(_LEAST_SHARE * self.n_samples, _DEVIATIONS * self.mechanism.stddev)
 
     @property
     def rows_needed(self) -> int:
         """Number of rows from which on the data, and not the noise, decide."""
-        return math.ceil(_DEVIATIONS * self.stddev / _LARGEST_SHARE)
+        return math.ceil(_DEVIATIONS * self.mechanism.stddev / _LARGEST_SHARE)
 
     def run(self, curator: Curator, low: Vector, high: Vector) -> tuple[Vector, Vector]:
         """Lower and upper ends, shape (d,), within ``[low, high]`` and at least one place apart.

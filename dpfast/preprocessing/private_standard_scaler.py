@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -81,15 +80,10 @@ class PrivateStandardScaler(PrivateScaler):
         kind = Gaussian if budget.delta > 0.0 else L2Laplace
         mechanism = kind.calibrate(budget, query, relation, where=_WHERE)
         noisy, weight = curator.release(mechanism), query.weight
-        if isinstance(mechanism, Gaussian):
-            stddev = mechanism.stddev
-        else:
-            # E‖z‖² = D (D + 1) scale² for a density of exp(-‖z‖ / scale) in D dimensions.
-            stddev = mechanism.scale * math.sqrt(2 * d + 1)
         mean = np.clip(noisy[:d] / n, -1.0, 1.0)
         square = noisy[d:] / (weight * n) + 1.0
         # No variance in [-1, 1] is above 1, and none below the noise can be told from zero.
-        least = min(1.0, stddev / (weight * n))
+        least = min(1.0, mechanism.stddev / (weight * n))
         variance = np.clip(square - mean**2, least, 1.0)
         half = 0.5 * high - 0.5 * low
         self.mean_ = 0.5 * low + 0.5 * high + half * mean

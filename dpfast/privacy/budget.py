@@ -125,6 +125,12 @@ class Budget:
         return {self.unit: self.limit, "delta": self.delta}
 
 
+def check_budget(budget: object) -> None:
+    """Refuse what is no Budget."""
+    if not isinstance(budget, Budget):
+        raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
+
+
 def check_promise(budget: Budget, n_samples: int, unit: str = "row") -> None:
     """Refuse a delta that would allow publishing whole records, and question a large epsilon.
 

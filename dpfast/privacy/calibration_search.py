@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from scipy.optimize import brentq
 
@@ -68,26 +69,41 @@ def smallest_noise(
     start = check_real("start", start, low=1e-100, high=_MAX_NOISE)
     names = AUTOMATIC if accountant == "auto" else (accountant,)
 
+    @cache
     def excess(log_noise: float) -> float:
-        events = list(events_of(math.exp(log_noise)))
-        able = [
-            ACCOUNTANTS[name]
-            for name in names
-            if ACCOUNTANTS[name].accepts(budget) and all(map(ACCOUNTANTS[name].supports, events))
-        ]
-        if not able:
-            raise UnsupportedEvent(
-                f"no accountant among {list(names)} can price "
-                f"{sorted({event.mechanism for event in events})} against {budget!r}."
-            )
-        spent = min(a.spent(events, budget) for a in able)
-        # Written so that a NaN is too much.
-        if not spent <= budget.limit:
-            spent = max(spent, math.nextafter(budget.limit, math.inf))
-            return min(math.log(spent / budget.limit), _CLAMP) if spent < math.inf else _CLAMP
-        return max(math.log(spent / budget.limit), -_CLAMP) if spent > 0.0 else -_CLAMP
+        return _log_excess(list(events_of(math.exp(log_noise))), budget, names)
 
-    low = high = math.log(start)
+    low, high = _bracket(excess, math.log(start), budget)
+    root = brentq(excess, low, high, xtol=_TOLERANCE, rtol=1e-14)
+    margin = _TOLERANCE
+    while root + margin < high and excess(root + margin) > 0.0:
+        margin *= 2.0
+    return math.exp(min(root + margin, high))
+
+
+def _log_excess(events: list[Event], budget: Budget, names: tuple[str, ...]) -> float:
+    """Logarithm of the price by the cheapest accountant over the budget; above 0 it is too much."""
+    able = [
+        ACCOUNTANTS[name]
+        for name in names
+        if ACCOUNTANTS[name].accepts(budget) and all(map(ACCOUNTANTS[name].supports, events))
+    ]
+    if not able:
+        raise UnsupportedEvent(
+            f"no accountant among {list(names)} can price "
+            f"{sorted({event.mechanism for event in events})} against {budget!r}."
+        )
+    spent = min(a.spent(events, budget) for a in able)
+    # Written so that a NaN is too much.
+    if not spent <= budget.limit:
+        spent = max(spent, math.nextafter(budget.limit, math.inf))
+        return min(math.log(spent / budget.limit), _CLAMP) if spent < math.inf else _CLAMP
+    return max(math.log(spent / budget.limit), -_CLAMP) if spent > 0.0 else -_CLAMP
+
+
+def _bracket(excess: Callable[[float], float], start: float, budget: Budget) -> tuple[float, float]:
+    """Logarithms of a noise that is too small and of one that is enough, near this one."""
+    low = high = start
     step = math.log(2.0)
     if excess(high) > 0.0:
         while excess(high) > 0.0:
@@ -105,11 +121,7 @@ def smallest_noise(
                     f"any amount of noise keeps these events within {budget!r}: their price does "
                     "not depend on it."
                 )
-    root = brentq(excess, low, high, xtol=_TOLERANCE, rtol=1e-14)
-    margin = _TOLERANCE
-    while root + margin < high and excess(root + margin) > 0.0:
-        margin *= 2.0
-    return math.exp(min(root + margin, high))
+    return low, high
 
 
 def affordable(events: Iterable[Event], budget: Budget, accountant: str = "auto") -> bool:

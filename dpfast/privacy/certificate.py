@@ -108,78 +108,10 @@ class Certificate:
     def questions(self) -> list[tuple[str, str]]:
         """Questions that an evaluation by NIST SP 800-226 asks, and what the ledger answers."""
         report = self.report
-        unit = report.unit
-        variants = [f"(epsilon = {report.epsilon:.4g}, delta = {report.delta:.3g})"]
-        if report.mu is not None:
-            variants.append(f"{report.mu:.4g}-GDP")
-        if report.rho is not None:
-            variants.append(f"{report.rho:.4g}-zCDP")
-        mechanisms = sorted({event.mechanism.replace("_", " ") for event in report.events})
-        accesses = sum(event.count for event in report.events)
-        noun = _NOUNS[unit]
-        several = "If a person has several rows, k of them are protected with k times epsilon"
-        if report.delta > 0.0:
-            # Its sum of delta exp(j epsilon) over j < k.
-            several += " and with up to k exp((k - 1) epsilon) times delta"
-        if unit != "row":
-            several = "All rows of a person together are protected"
         return [
-            ("Which definition of differential privacy is met?", " and ".join(variants) + "."),
-            ("How strong is epsilon?", f"{_strength(report.epsilon)} See the bounds on attacks."),
-            (
-                "How strong is delta?",
-                "It is 0: the bound never fails."
-                if report.delta == 0.0
-                else f"{report.delta:.3g}: compare it with one over the number of {noun}s, which "
-                "must be far larger.",
-            ),
-            ("What is the unit of privacy?", f"A {self.unit}. {several}."),
-            (
-                "When are two data sets neighbors?",
-                f"{report.neighboring_relation}: "
-                + _NEIGHBORS[report.neighboring_relation].format(unit=noun)
-                + ".",
-            ),
-            (
-                "Which mechanisms were used, and how often?",
-                f"{', '.join(mechanisms)}; {accesses:,} access{'es' * (accesses != 1)} to the "
-                "data, each on the ledger before it was made.",
-            ),
-            (
-                "How do the losses add up?",
-                f"By the accountant {report.accountant!r}; "
-                + (
-                    "accesses were chosen along the way within a privacy filter."
-                    if report.adaptive
-                    else "all accesses were fixed before the first."
-                ),
-            ),
-            (
-                "Is there one budget over all releases?",
-                "This is the loss of one result. Whether an account adds up all results from the "
-                "same data is up to whoever releases them.",
-            ),
-            (
-                "Who is trusted?",
-                "Central model: whoever ran the fit saw the raw data; nobody else needs to be "
-                "trusted.",
-            ),
-            (
-                "Was the randomness sound?",
-                "No: the seed was fixed. Do not release."
-                if report.reproducible
-                else "The noise was drawn from a cryptographic generator keyed by the operating "
-                "system for this fit alone.",
-            ),
-            (
-                "Are floating-point side channels closed?",
-                "Gaussian and Laplace noise is discrete, exact and added on a grid in integers; "
-                "rounding errors are charged. dpfast's threat model lists the exceptions.",
-            ),
-            (
-                "Are timing side channels closed?",
-                "No. The time of the fit is not protected.",
-            ),
+            *_on_the_guarantee(report),
+            *_on_the_accesses(report),
+            *_on_the_implementation(report),
             (
                 "Was anything taken from the data outside the guarantee?",
                 "; ".join(report.notes) + "." if report.notes else "Nothing that dpfast can know.",
@@ -274,6 +206,94 @@ class Certificate:
                 [f"{question} {answer}" for question, answer in self.questions()],
             ),
         ]
+
+
+def _on_the_guarantee(report: PrivacyReport) -> list[tuple[str, str]]:
+    """What is promised, to whom, and how strong it is."""
+    unit = report.unit
+    variants = [f"(epsilon = {report.epsilon:.4g}, delta = {report.delta:.3g})"]
+    if report.mu is not None:
+        variants.append(f"{report.mu:.4g}-GDP")
+    if report.rho is not None:
+        variants.append(f"{report.rho:.4g}-zCDP")
+    noun = _NOUNS[unit]
+    several = "If a person has several rows, k of them are protected with k times epsilon"
+    if report.delta > 0.0:
+        # Its sum of delta exp(j epsilon) over j < k.
+        several += " and with up to k exp((k - 1) epsilon) times delta"
+    if unit != "row":
+        several = "All rows of a person together are protected"
+    return [
+        ("Which definition of differential privacy is met?", " and ".join(variants) + "."),
+        ("How strong is epsilon?", f"{_strength(report.epsilon)} See the bounds on attacks."),
+        (
+            "How strong is delta?",
+            "It is 0: the bound never fails."
+            if report.delta == 0.0
+            else f"{report.delta:.3g}: compare it with one over the number of {noun}s, which "
+            "must be far larger.",
+        ),
+        ("What is the unit of privacy?", f"A {_UNITS[unit]}. {several}."),
+        (
+            "When are two data sets neighbors?",
+            f"{report.neighboring_relation}: "
+            + _NEIGHBORS[report.neighboring_relation].format(unit=noun)
+            + ".",
+        ),
+    ]
+
+
+def _on_the_accesses(report: PrivacyReport) -> list[tuple[str, str]]:
+    """What was done with the data, and how that adds up."""
+    mechanisms = sorted({event.mechanism.replace("_", " ") for event in report.events})
+    accesses = sum(event.count for event in report.events)
+    return [
+        (
+            "Which mechanisms were used, and how often?",
+            f"{', '.join(mechanisms)}; {accesses:,} access{'es' * (accesses != 1)} to the "
+            "data, each on the ledger before it was made.",
+        ),
+        (
+            "How do the losses add up?",
+            f"By the accountant {report.accountant!r}; "
+            + (
+                "accesses were chosen along the way within a privacy filter."
+                if report.adaptive
+                else "all accesses were fixed before the first."
+            ),
+        ),
+        (
+            "Is there one budget over all releases?",
+            "This is the loss of one result. Whether an account adds up all results from the "
+            "same data is up to whoever releases them.",
+        ),
+    ]
+
+
+def _on_the_implementation(report: PrivacyReport) -> list[tuple[str, str]]:
+    """What the guarantee takes for granted of the program and whoever runs it."""
+    return [
+        (
+            "Who is trusted?",
+            "Central model: whoever ran the fit saw the raw data; nobody else needs to be trusted.",
+        ),
+        (
+            "Was the randomness sound?",
+            "No: the seed was fixed. Do not release."
+            if report.reproducible
+            else "The noise was drawn from a cryptographic generator keyed by the operating "
+            "system for this fit alone.",
+        ),
+        (
+            "Are floating-point side channels closed?",
+            "Gaussian and Laplace noise is discrete, exact and added on a grid in integers; "
+            "rounding errors are charged. dpfast's threat model lists the exceptions.",
+        ),
+        (
+            "Are timing side channels closed?",
+            "No. The time of the fit is not protected.",
+        ),
+    ]
 
 
 def _percent(share: float) -> str:

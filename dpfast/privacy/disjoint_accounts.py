@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from dpfast._validation import check_choice
-from dpfast.privacy.budget import Budget
+from dpfast.privacy.budget import Budget, check_budget
 from dpfast.privacy.events import RELATIONS, Event
 from dpfast.privacy.filters import budget_filter
 
@@ -53,8 +53,7 @@ def parts_event(
     """
     check_name("name", name)
     check_choice("neighboring_relation", neighboring_relation, RELATIONS)
-    if not isinstance(budget, Budget):
-        raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
+    check_budget(budget)
     if budget.kind not in _UNITS:
         raise ValueError(
             f"budget must have a delta, a rho or a mu for disjoint parts; got {budget!r}. "

@@ -49,7 +49,7 @@ from dpfast._validation import check_choice, check_real
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy.accountants import ACCOUNTANTS, AdditiveAccountant
 from dpfast.privacy.accountants.rdp import RDPAccountant
-from dpfast.privacy.budget import Budget
+from dpfast.privacy.budget import Budget, check_budget
 from dpfast.privacy.calibration import gaussian_mu, zcdp_rho
 from dpfast.privacy.conversions import gaussian_delta, gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.events import (
@@ -421,8 +421,7 @@ def budget_filter(budget: Budget, accountant: str = "auto") -> PrivacyFilter:
     >>> limited.unit, round(limited.limit, 6)
     ('rho', 0.024356)
     """
-    if not isinstance(budget, Budget):
-        raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
+    check_budget(budget)
     check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
     name = _BY_KIND[budget.kind] if accountant == "auto" else accountant
     limited: PrivacyFilter | None = None

@@ -14,7 +14,7 @@ from dpfast._validation import check_choice, check_flag
 from dpfast.errors import BudgetExceeded, UnsupportedEvent
 from dpfast.privacy import ledger_text
 from dpfast.privacy.accountants import ACCOUNTANTS, AUTOMATIC, Accountant, AdditiveAccountant
-from dpfast.privacy.budget import Budget
+from dpfast.privacy.budget import Budget, check_budget
 from dpfast.privacy.checkpoint import Checkpoint
 from dpfast.privacy.conversions import gaussian_epsilon, zcdp_epsilon
 from dpfast.privacy.events import Event, counted, event_from_dict, sampler_delta
@@ -157,8 +157,7 @@ class Ledger:
         adaptive: bool = False,
         accounts: Sequence[Charged] | None = None,
     ) -> None:
-        if not isinstance(budget, Budget):
-            raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
+        check_budget(budget)
         check_choice("accountant", accountant, ("auto", *ACCOUNTANTS))
         check_flag("adaptive", adaptive)
         self._allowed = AUTOMATIC if accountant == "auto" else (accountant,)

@@ -6,7 +6,7 @@ Each is a valid guarantee within the range it accepts; outside it is refused.
 import math
 
 from dpfast._validation import check_choice, check_integer, check_real
-from dpfast.privacy.budget import Budget, check_delta
+from dpfast.privacy.budget import Budget, check_budget, check_delta
 from dpfast.privacy.calibration import MARGIN, budget_mu
 
 CALIBRATIONS = ("analytic", "zhao", "classical")
@@ -43,8 +43,7 @@ def gaussian_stddev(budget: Budget, sensitivity: float, calibration: str = "anal
     """
     check_choice("calibration", calibration, CALIBRATIONS)
     sensitivity = check_real("sensitivity", sensitivity, low=0.0, low_open=True)
-    if not isinstance(budget, Budget):
-        raise TypeError(f"budget must be a Budget, such as Budget(1.0, 1e-6); got {budget!r}.")
+    check_budget(budget)
     if calibration == "analytic":
         return sensitivity / budget_mu(budget)
     if budget.kind != "approximate" or budget.epsilon is None:

@@ -23,7 +23,7 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import ColumnHistogram, LongRows
 from dpfast.shape import ProblemShape
-from dpfast.solvers._range_laws import Search, ends, normal_laws
+from dpfast.solvers._range_laws import Search, added_up, ends, normal_laws
 from dpfast.solvers._shares import Release
 
 _RANGES, _LONG_ROWS = "column ranges", "long rows"
@@ -151,8 +151,8 @@ def _blamed(long_rows: Gaussian, found: Ranges, curator: Curator) -> NDArray[np.
         return columns[:0]
     # Those that have most of it, until they have it beyond doubt; all, if they never do.
     columns = columns[np.argsort(-of_columns[columns])]
-    doubts = doubt * np.sqrt(np.arange(1.0, len(columns) + 1.0))
-    enough = np.cumsum(of_columns[columns]) - doubts >= too_many
+    total, doubts = added_up(of_columns[columns], doubt)
+    enough = total - doubts >= too_many
     return columns[: np.argmax(enough) + 1] if enough.any() else columns
 
 

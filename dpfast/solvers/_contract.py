@@ -336,6 +336,17 @@ def check_alpha(alpha: float | str | None, shape: ProblemShape) -> float | None:
     return check_real("alpha", alpha, low=1e-100, high=1e100, hint='Or pass "auto".')
 
 
+def with_ridge(shape: ProblemShape, alpha: float | str | None) -> ProblemShape:
+    """The shape with the ridge that is asked for; None and "auto" keep its own, or none."""
+    return shape.with_alpha(check_alpha(alpha, shape) or shape.alpha)
+
+
+def settle_minimizer_norm(given: float | None, guess: float) -> float:
+    """The norm of the best weights that is given, or else this guess."""
+    norm = guess if given is None else given
+    return check_real("minimizer_norm", norm, low=0.0, low_open=True)
+
+
 def check_supported(solver: Solver[Any], budget: Budget, neighboring_relation: str) -> None:
     """Refuse a budget or a neighboring relation that a solver cannot serve."""
     if budget.kind not in solver.budgets:

@@ -166,22 +166,12 @@ def plan(
         If no accountant prices the events in the budget's unit.
     """
     _check_loss(name, shape)
-    check_choice("split", split, ("uniform", "optimal"))
-    check_choice("analysis", analysis, ("composition", "last-iterate"))
-    check_choice("bound", bound, ("strongly convex", "quadratic"))
+    _check_options(split, analysis, bound, keep_iterates, p, first_stage, w_radius, initial_error)
     average = check_real("average", average, low=0.0, high=1.0)
-    check_flag("keep_iterates", keep_iterates)
-    check_integer("p", p, low=1, high=30)
-    if first_stage is not None:
-        check_integer("first_stage", first_stage, low=1)
-    if w_radius is not None:
-        check_real("w_radius", w_radius, low=1e-100, high=_LARGEST)
     start = _start(w0, shape)
     noise = _choose_noise(noise, budget, accountant)
     norm = TYPICAL_MARGIN / shape.row_norm if minimizer_norm is None else minimizer_norm
     check_real("minimizer_norm", norm, low=1e-100, high=1e100)
-    if initial_error is not None:
-        check_real("initial_error", initial_error, low=0.0, low_open=True, high=1e200)
     gradient = NoisyGradient.settle(
         shape,
         neighboring_relation,
@@ -412,6 +402,30 @@ def _choose_noise(noise: str, budget: Budget, accountant: str) -> str:
             "of Laplace noise are counted in epsilon."
         )
     return noise
+
+
+def _check_options(
+    split: str,
+    analysis: str,
+    bound: str,
+    keep_iterates: bool,
+    p: int,
+    first_stage: int | None,
+    w_radius: float | None,
+    initial_error: float | None,
+) -> None:
+    """Refuse options that are out of range whatever the others are."""
+    check_choice("split", split, ("uniform", "optimal"))
+    check_choice("analysis", analysis, ("composition", "last-iterate"))
+    check_choice("bound", bound, ("strongly convex", "quadratic"))
+    check_flag("keep_iterates", keep_iterates)
+    check_integer("p", p, low=1, high=30)
+    if first_stage is not None:
+        check_integer("first_stage", first_stage, low=1)
+    if w_radius is not None:
+        check_real("w_radius", w_radius, low=1e-100, high=_LARGEST)
+    if initial_error is not None:
+        check_real("initial_error", initial_error, low=0.0, low_open=True, high=1e200)
 
 
 def _check_loss(name: str, shape: ProblemShape) -> None:

@@ -170,14 +170,23 @@ def seen(
 
     An empty range where nothing stands out.
     """
-    level = SEEN * np.sqrt(np.arange(1.0, counts.shape[1] + 1.0))
+    sums = added_up(counts), added_up(counts[:, ::-1])
     below, above = (
-        np.cumsum(part, axis=1) > np.maximum(level, tail)
-        for part, tail in zip((counts, counts[:, ::-1]), tails, strict=True)
+        total > np.maximum(SEEN * noise, tail)
+        for (total, noise), tail in zip(sums, tails, strict=True)
     )
     first, last = np.argmax(below, axis=1), counts.shape[1] - np.argmax(above, axis=1)
     out = below.any(axis=1) & above.any(axis=1) & (first < last)
     return np.where(out, first, math.inf), np.where(out, last, -math.inf)
+
+
+def added_up(counts: Matrix | Vector, noise: float = 1.0) -> tuple[Matrix, Vector]:
+    """Sums of the counts from the first to each, and the deviations of their noise.
+
+    Counts that noise hides one by one may stand out of it together.
+    """
+    total: Matrix = np.cumsum(counts, axis=-1)
+    return total, noise * np.sqrt(np.arange(1.0, counts.shape[-1] + 1.0))
 
 
 def normal_shares(ends: Vector, center: Matrix, width: Matrix) -> Matrix:

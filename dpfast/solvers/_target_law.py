@@ -20,7 +20,7 @@ from scipy.special import gammainc
 
 from dpfast._typing import Matrix, Vector
 from dpfast.solvers._coordinates import expected_shares
-from dpfast.solvers._range_laws import normal_shares
+from dpfast.solvers._range_laws import added_up, normal_shares
 
 # Of the targets in an octave: their mean and mean square, in units of its upper end.
 _MIDDLE, _SQUARE = 0.72, 0.56
@@ -311,9 +311,8 @@ def _below(high: float, low: float) -> tuple[float, float]:
 
 def highest(noisy: Vector, noise: float) -> int:
     """The highest octave from which on the rest of the counts stands out of the noise."""
-    beyond = np.cumsum(noisy[::-1])[::-1]
-    apart = noise * np.sqrt(np.arange(len(beyond), 0.0, -1.0))
-    out = np.flatnonzero(beyond > _SEEN * apart)
+    beyond, apart = added_up(noisy[::-1], noise)
+    out = np.flatnonzero((beyond > _SEEN * apart)[::-1])
     return int(out[-1]) if len(out) else 0
 
 

@@ -20,6 +20,7 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import TargetTails
 from dpfast.shape import ProblemShape
+from dpfast.solvers._range_laws import added_up
 from dpfast.solvers._shares import Release
 from dpfast.solvers._target_range import Place
 
@@ -98,9 +99,9 @@ def widened(place: Place, tails: Tails, curator: Curator) -> Place:
 
 def _seen(counts: Matrix) -> int:
     """How many counts outwards, in units of the noise, are up to the last that stands out of it."""
-    outer = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
-    level = _SEEN * np.sqrt(np.arange(_STEPS, 0.0, -1.0))
-    found = np.flatnonzero(((outer > level) | (counts > _SEEN)).any(axis=0))
+    outer, noise = added_up(counts[:, ::-1])
+    together = (outer > _SEEN * noise)[:, ::-1]
+    found = np.flatnonzero((together | (counts > _SEEN)).any(axis=0))
     return int(found[-1]) + 1 if len(found) else 0
 
 

@@ -126,11 +126,6 @@ def plan(
         mechanism = Gaussian.calibrate(
             budget, query, neighboring_relation, accountant=accountant, where=_SUMS
         )
-    if isinstance(mechanism, Gaussian):
-        noise, stddev = "gaussian", mechanism.stddev
-    else:
-        # E‖z‖² = D (D + 1) scale² for this law.
-        noise, stddev = "l2-laplace", math.sqrt(mechanism.dimension + 1.0) * mechanism.scale
     return Plan(
         solver=NAME,
         shape=shape.with_alpha(ridge),
@@ -140,13 +135,13 @@ def plan(
         settings=Settings(
             mechanism=mechanism,
             target_range=target_range,
-            noise=noise,
+            noise="gaussian" if isinstance(mechanism, Gaussian) else "l2-laplace",
             target_bound=target_bound,
             target_factor=query.target_factor,
             ridge=ridge or 0.0,
-            least_eigenvalue=floor * 2.0 * math.sqrt(shape.dim) * stddev,
+            least_eigenvalue=floor * 2.0 * math.sqrt(shape.dim) * mechanism.stddev,
         ),
-        expected={"noise_stddev_per_row": stddev / shape.n_samples},
+        expected={"noise_stddev_per_row": mechanism.stddev / shape.n_samples},
     )
 
 

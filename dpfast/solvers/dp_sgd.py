@@ -43,7 +43,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.papers import sgd_advanced_stddev
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import Outcome, Plan, Solver, settle_minimizer_norm, with_ridge
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     balanced_time,
@@ -158,10 +158,9 @@ def plan(
     radius = math.inf
     if w_radius is not None:
         radius = check_real("w_radius", w_radius, low=1e-100, high=1e100)
-    if minimizer_norm is None:
-        minimizer_norm = min(_LARGEST_MARGIN / shape.row_norm, radius)
-    minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
-    shape = shape.with_alpha(check_alpha(alpha, shape) or shape.alpha)
+    guess = min(_LARGEST_MARGIN / shape.row_norm, radius)
+    minimizer_norm = settle_minimizer_norm(minimizer_norm, guess)
+    shape = with_ridge(shape, alpha)
     sampling = default_sampling(sampling, neighboring_relation)
     rows = default_batch(batch, shape.n_samples)
 

@@ -88,13 +88,17 @@ def of(cls, **settings):
 
 BAD = [
     ({"epsilon": 0.0}, ValueError, r"epsilon must be a real number in .*; got 0\.0"),
+    *(({"epsilon": bad}, ValueError, "epsilon must be .*; got") for bad in (-1.0, np.nan, np.inf)),
+    ({"epsilon": True}, TypeError, "epsilon must be .*; got True"),
     ({"epsilon": "1"}, TypeError, "epsilon must be a real number in .*; got '1'"),
     ({"delta": 1.0}, ValueError, r"delta must be a real number in \[0, 1\); got 1\.0"),
+    *(({"delta": bad}, ValueError, "delta must be .*; got") for bad in (-1e-9, np.nan)),
     ({"solver": "newton"}, ValueError, "solver must be one of 'auto', .*; got 'newton'"),
     ({"solver": 3}, TypeError, "solver must be one of 'auto', .*; got 3"),
     ({"alpha": -1.0}, ValueError, r"alpha must be .*; got -1\.0"),
     ({"alpha": "best"}, (TypeError, ValueError), "alpha must be .*; got 'best'"),
     ({"data_norm": 0.0}, ValueError, r"data_norm must be a real number in .*; got 0\.0"),
+    ({"data_norm": np.inf}, ValueError, "data_norm must be a real number in .*; got inf"),
     ({"data_norm": "auto"}, TypeError, "data_norm must be a real number in .*; got 'auto'"),
     ({"data_norm": None}, ValueError, "data_norm must be given when strict=True; got None"),
     ({"fit_intercept": "no"}, TypeError, "fit_intercept must be True or False; got 'no'"),
@@ -116,7 +120,10 @@ BAD = [
     ({"n_jobs": 0}, ValueError, "n_jobs must be None, a positive number, or -1 .*; got 0"),
     ({"n_jobs": "2"}, TypeError, "n_jobs must be an integer in .*; got '2'"),
     ({"classes": [1]}, ValueError, r"classes must hold two different .*; got \[1\]"),
-    ({"classes": [[1], [2, 3]]}, ValueError, "classes must hold two different labels"),
+    *(
+        ({"classes": bad}, ValueError, "classes must hold two different labels")
+        for bad in ([1, 1], [1, 2, 1], [[-1, 1]], [[1], [2, 3]], -1)
+    ),
     ({"classes": [0, 1]}, ValueError, "y must hold only the declared classes .*other label"),
     ({"classes": None}, ValueError, "classes must be given when strict=True; got None"),
     ({"objective": "x"}, ValueError, "objective must be one of .*; got 'x'"),
@@ -192,6 +199,7 @@ class TestEveryEstimator:
             X.tolist(), np.asfortranarray(X), np.load(tmp_path / "X.npy", mmap_mode="r"),
             pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names),
             scipy.sparse.csr_array(X), scipy.sparse.csr_matrix(X), scipy.sparse.coo_array(X),
+            scipy.sparse.csc_array(X),
         ):  # fmt: skip
             model = of(cls, delta=0.0).fit(table, y)
             np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)

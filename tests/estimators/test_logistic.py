@@ -7,14 +7,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import scipy.sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression as Reference
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
-from dpfast import Ledger, LogisticRegression, PrivacyLeakWarning
+from dpfast import LogisticRegression, PrivacyLeakWarning
 from dpfast.privacy.repeats import FITS
 
 
@@ -55,25 +51,15 @@ def test_a_huge_epsilon_needs_no_switch(classification):
     assert model.intercept_[0] == pytest.approx(exact.intercept_[0], abs=1e-3)
 
 
-def test_the_report_states_what_was_asked(classification):
-    X, y = classification
-    model = fitted(X, y, epsilon=0.7, delta=1e-7, neighboring_relation="add_or_remove_one")
-    privacy = model.privacy_
-    assert 0.69 < privacy.epsilon <= 0.7
-    assert privacy.delta <= 1e-7
-    assert privacy.neighboring_relation == "add_or_remove_one"
-    assert [event.where for event in privacy.events[:2]] == ["row lengths", "column moments"]
-    assert not privacy.reproducible
-    assert "0.7" in str(privacy)
-
-
 def test_a_fixed_random_state_is_marked(classification):
     X, y = classification
     first, second = (fitted(X, y, random_state=3) for _ in range(2))
     np.testing.assert_array_equal(first.coef_, second.coef_)
     assert first.privacy_.reproducible
     assert "do not release" in str(first.privacy_)
-    assert np.all(fitted(X, y).coef_ != fitted(X, y).coef_)
+    first, second = fitted(X, y), fitted(X, y)
+    assert np.all(first.coef_ != second.coef_)
+    assert not first.privacy_.reproducible
 
 
 def test_what_is_inferred_is_reported_or_refused(classification):
@@ -93,13 +79,8 @@ def test_what_is_inferred_is_reported_or_refused(classification):
         assert fitted(X, y, strict=True).privacy_.notes == ()
 
 
-def test_nothing_data_dependent_is_left_on_the_model(classification):
+def test_nothing_in_the_pickle_is_as_long_as_the_data(classification):
     X, y = classification
-    model = fitted(X, y)
-    assert {k for k in vars(model) if k.endswith("_")} == {
-        "classes_", "coef_", "column_ranges_", "intercept_", "n_features_in_", "privacy_",
-    }  # fmt: skip
-    # Nothing in the pickle is as long as the data.
     assert len(pickle.dumps(fitted(np.tile(X, (50, 1)), np.tile(y, 50)))) < 10_000
 
 
@@ -140,29 +121,6 @@ def test_frames_and_layouts_give_the_same_model(classification):
     np.testing.assert_allclose(single.coef_, expected, atol=1e-5)
 
 
-def test_sparse_rows_give_the_same_model(classification):
-    X, y = classification
-    X = np.where(np.abs(X) < 0.5, 0.0, X)
-    expected = fitted(X, y, random_state=0)
-    for convert in (scipy.sparse.csr_matrix, scipy.sparse.csr_array, scipy.sparse.csc_array):
-        model = fitted(convert(X), y, random_state=0)
-        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
-        np.testing.assert_allclose(
-            model.predict_proba(convert(X)), expected.predict_proba(X), atol=1e-9
-        )
-
-
-def test_clone_pickle_pipeline_cross_validation(classification):
-    X, y = classification
-    model = LogisticRegression(epsilon=5.0, data_norm=2.0, classes=[-1, 1], random_state=0)
-    assert clone(model).get_params() == model.get_params()
-    again = pickle.loads(pickle.dumps(model.fit(X, y)))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert again.privacy_.epsilon == model.privacy_.epsilon
-    pipeline = make_pipeline(FunctionTransformer(), model)
-    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.5
-
-
 @pytest.mark.parametrize(
     ("accountant", "mechanism"),
     [
@@ -184,87 +142,13 @@ def test_any_accountant_spends_the_budget_it_was_given(classification, accountan
             fitted(X, y, accountant=accountant, epsilon=2.0, delta=0.0)
 
 
-def test_verbose_prints_the_plan(classification, capsys):
-    X, y = classification
-    fitted(X, y, verbose=1)
-    assert "Plan: dp-whitened-gd on 500 rows x 6 columns" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        ({"epsilon": 0.0}, ValueError, "epsilon must be"),
-        ({"epsilon": -1.0}, ValueError, "epsilon must be"),
-        ({"epsilon": float("nan")}, ValueError, "epsilon must be"),
-        ({"epsilon": float("inf")}, ValueError, "epsilon must be"),
-        ({"epsilon": "1"}, TypeError, "epsilon must be"),
-        ({"epsilon": True}, TypeError, "epsilon must be"),
-        ({"delta": 1.0}, ValueError, "delta must be"),
-        ({"delta": -1e-9}, ValueError, "delta must be"),
-        ({"delta": float("nan")}, ValueError, "delta must be"),
-        ({"solver": "newton"}, ValueError, "solver must be one of 'auto'"),
-        ({"alpha": -1.0}, ValueError, "alpha must be"),
-        ({"alpha": "huge"}, TypeError, "alpha must be"),
-        ({"data_norm": 0.0}, ValueError, "data_norm must be"),
-        ({"data_norm": float("inf")}, ValueError, "data_norm must be"),
-        ({"intercept_scaling": 0.0}, ValueError, "intercept_scaling must be"),
-        ({"neighboring_relation": "add"}, ValueError, "neighboring_relation must be one of"),
-        ({"classes": [1]}, ValueError, "classes must hold two different labels"),
-        ({"classes": [1, 1]}, ValueError, "classes must hold two different labels"),
-        ({"classes": [1, 2, 1]}, ValueError, "classes must hold two different labels"),
-        ({"classes": [[-1, 1]]}, ValueError, "classes must hold two different labels"),
-        ({"classes": -1}, ValueError, "classes must hold two different labels"),
-        ({"classes": [0, 1]}, ValueError, "y must hold only the declared classes"),
-        ({"solver_options": {"alpha": 1.0}}, ValueError, "solver_options must not hold"),
-        ({"solver_options": {"steps": 3}}, ValueError, "options must be among"),
-        ({"optimizer": "adam"}, ValueError, "optimizer must be one of"),
-        ({"accountant": "moments"}, ValueError, "accountant must be one of"),
-        ({"random_state": "seed"}, (TypeError, ValueError), "random_state must be"),
-        ({"n_jobs": 0}, ValueError, "n_jobs must be"),
-    ],
+    ("y", "message"),
+    [([0.5, 1.5], "[Uu]nknown label type|declared classes"), ([np.nan, 1.0], "NaN")],
 )
-def test_bad_parameters_spend_nothing(classification, settings, error, message, monkeypatch):
-    runs = []
-    original = Ledger.spend_all
-
-    def watched(self, events):
-        runs.append(self)
-        original(self, events)
-
-    monkeypatch.setattr(Ledger, "spend_all", watched)
-    X, y = classification
-    with pytest.raises(error, match=message):
-        fitted(X, y, **settings)
-    assert runs == []
-    fitted(X, y)
-    assert len(set(runs)) == 1
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "message"),
-    [
-        ([[np.nan], [1.0]], [-1, 1], "NaN"),
-        ([[np.inf], [1.0]], [-1, 1], "infinity"),
-        ([1.0, 2.0], [-1, 1], "Expected 2D array"),
-        (np.empty((0, 2)), [], "0 sample"),
-        (np.empty((2, 0)), [-1, 1], "0 feature"),
-        ([[1.0], [2.0]], [-1], "inconsistent numbers of samples"),
-        ([["a"], ["b"]], [-1, 1], "PublicOneHotEncoder"),
-        ([[1.0], [2.0]], [0.5, 1.5], "[Uu]nknown label type|declared classes"),
-        ([[1.0], [2.0]], [np.nan, 1.0], "NaN"),
-    ],
-)
-def test_bad_data(X, y, message):
+def test_bad_labels(y, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        fitted(X, y)
-
-
-def test_unfitted_and_wrong_columns(classification):
-    X, y = classification
-    with pytest.raises(Exception, match="not fitted yet"):
-        LogisticRegression().predict(X)
-    with pytest.raises(ValueError, match="X has 5 features, but LogisticRegression is expecting 6"):
-        fitted(X, y).predict(X[:, :5])
+        fitted([[1.0], [2.0]], y)
 
 
 def test_no_class_is_impossible(classification):

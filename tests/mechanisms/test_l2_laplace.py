@@ -25,6 +25,7 @@ def test_the_law(dimension):
         ]
     )
     noise -= center
+    assert noise.std() == pytest.approx(mechanism.stddev, rel=0.1)
     radius = np.linalg.norm(noise, axis=1)
     assert kstest(radius, gamma(dimension, scale=0.7).cdf).pvalue > 1e-6
     for factor in (2 / 3, 3 / 2):

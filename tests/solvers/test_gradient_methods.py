@@ -100,7 +100,7 @@ def halve(monkeypatch):
 @pytest.mark.audit
 @pytest.mark.parametrize("method", METHODS)
 def test_runs_keep_their_claim(method):
-    """With a third of the noise they do not."""
+    """Of whole runs of two iterations."""
     a, b = last_weights(method, Budget(2.0, 1e-5), 600, iterations=2, step=1e-3)
     assert audit_mu(a, b).value <= gaussian_mu(2.0, 1e-5)
 

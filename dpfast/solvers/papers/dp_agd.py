@@ -32,6 +32,7 @@ direction, another read.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, cast
@@ -213,14 +214,8 @@ def plan(
     if paper:
         prices = _prices_of_paper(budget, chosen["splits"], scores, neighboring_relation, noise)
     else:
-        share = chosen["selection_share"]
-        if splits is None:
-            chosen["splits"] = _quiet_splits(scores, neighboring_relation, share * total, blocks)
-        rounds = max(1, round(chosen["splits"] / blocks))
-        if step_ratio is None:
-            rho = (1.0 - share) * total / rounds
-            chosen["step_ratio"] = _ratio_for_noise(seen, neighboring_relation, rho)
-        prices = _equal_prices(total, share, rounds, scores, neighboring_relation)
+        automatic = {"splits": splits is None, "step_ratio": step_ratio is None}
+        prices = _equal_prices(total, blocks, scores, neighboring_relation, chosen, automatic)
     kinks = not paper and math.isinf(shape.loss.smoothness)
     chosen["shrink"] = min(chosen["step_ratio"], 0.5) if kinks else chosen["step_ratio"]
     choice, course = prices.choice, prices.course
@@ -288,9 +283,24 @@ class _Prices(NamedTuple):
 
 
 def _equal_prices(
-    total: float, share: float, course: int, scores: LineSearchLosses, relation: str
+    total: float,
+    blocks: int,
+    scores: LineSearchLosses,
+    relation: str,
+    chosen: dict[str, Any],
+    automatic: Mapping[str, bool],
 ) -> _Prices:
-    """Every iteration's part of ρ, of which the choice takes this share."""
+    """Every round's part of ρ, of which the choice takes a share.
+
+    Of the `chosen` numbers those that are automatic are settled by how loud the noise is.
+    """
+    share = chosen["selection_share"]
+    if automatic["splits"]:
+        chosen["splits"] = _quiet_splits(scores, relation, share * total, blocks)
+    course = max(1, round(chosen["splits"] / blocks))
+    if automatic["step_ratio"]:
+        rho = (1.0 - share) * total / course
+        chosen["step_ratio"] = _ratio_for_noise(scores.shape, relation, rho)
     each = _BELOW_ONE * total / course
     choice = Exponential.calibrate(
         Budget(rho=share * each), scores, relation, minimum=True, where=_CHOICE

@@ -32,12 +32,18 @@ from dpfast.privacy import (
     Budget,
     Event,
     GaussianEvent,
-    records_apart,
 )
 from dpfast.privacy.sampled_noise import least_admitted, noise_multiplier, sampled_unit_events
 from dpfast.queries import BatchSum, ClippedGradient
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import (
+    TYPICAL_MARGIN,
+    Outcome,
+    Plan,
+    Solver,
+    settle_minimizer_norm,
+    with_ridge,
+)
 from dpfast.solvers._noisy_epochs import (
     balanced_time,
     default_batch,
@@ -116,10 +122,8 @@ def plan(
     snapshot_share = check_real(
         "snapshot_share", snapshot_share, low=0.0, high=1.0, low_open=True, high_open=True
     )
-    if minimizer_norm is None:
-        minimizer_norm = TYPICAL_MARGIN / shape.row_norm
-    minimizer_norm = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
-    shape = shape.with_alpha(check_alpha(alpha, shape) or shape.alpha)
+    minimizer_norm = settle_minimizer_norm(minimizer_norm, TYPICAL_MARGIN / shape.row_norm)
+    shape = with_ridge(shape, alpha)
     sampling = default_sampling(sampling, neighboring_relation)
     batch = default_batch(batch, shape.n_samples)
     clip_norm = settle_clip_norm(clip_norm, shape)
@@ -239,8 +243,8 @@ def _least_noisy(
     shape, n_steps = sums.shape, steps_per_epoch * epochs
     key = (neighboring_relation, sums.sampling, sums.batch, shape.n_samples, n_steps)
     multiplier = noise_multiplier(budget, accountant, unit_events, *key, epochs, relative)
-    influence = records_apart(neighboring_relation) * clip_norm * shape.max_weight
     gradient = ClippedGradient(shape, clip_norm)
+    influence = gradient.sensitivity(neighboring_relation)
 
     def made(
         multiplier: float,

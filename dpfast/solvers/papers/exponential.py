@@ -31,7 +31,14 @@ from dpfast.fused.ball_sample import check_shape
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import (
+    TYPICAL_MARGIN,
+    Outcome,
+    Plan,
+    Solver,
+    check_alpha,
+    settle_minimizer_norm,
+)
 
 NAME = "exponential"
 
@@ -116,9 +123,7 @@ def choose(
     max_trials = check_real("max_trials", max_trials, low=1.0)
     if not isinstance(shape, ProblemShape):
         return _of_objective(alpha, minimizer_norm, max_trials, make, name)
-    if minimizer_norm is None:
-        minimizer_norm = TYPICAL_MARGIN / shape.row_norm
-    size = check_real("minimizer_norm", minimizer_norm, low=0.0, low_open=True)
+    size = settle_minimizer_norm(minimizer_norm, TYPICAL_MARGIN / shape.row_norm)
 
     def bound(ball: BallSample) -> float:
         return 0.5 * ball.alpha * size**2 + excess_risk(ball)

@@ -33,7 +33,7 @@ from dpfast.privacy import NEIGHBORING_RELATIONS, Budget
 from dpfast.privacy.calibration import budget_epsilon, budget_rho
 from dpfast.queries import CandidateLosses
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import TYPICAL_MARGIN, Outcome, Plan, Solver, with_ridge
 
 if TYPE_CHECKING:
     from dpfast.random import SecureGenerator
@@ -100,7 +100,7 @@ def plan(
     generations = check_integer("generations", generations, low=1, high=10**6)
     population = check_integer("population", population, low=2, high=10**6)
     parents = check_integer("parents", parents, low=1, high=population)
-    shape = shape.with_alpha(check_alpha(alpha, shape) or shape.alpha)
+    shape = with_ridge(shape, alpha)
     if loss_clip is None:
         at_zero, slope = shape.loss.at_zero, shape.loss.lipschitz
         loss_clip = 2.0 * (at_zero if math.isfinite(at_zero) else slope)

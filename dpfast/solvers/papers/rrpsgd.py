@@ -37,7 +37,7 @@ from dpfast.privacy.papers import rrpsgd_noise_stddev
 from dpfast.privacy.sampled_noise import check_priced
 from dpfast.queries import BatchSum
 from dpfast.shape import ProblemShape
-from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha
+from dpfast.solvers._contract import Outcome, Plan, Solver, with_ridge
 from dpfast.solvers._noisy_epochs import (
     SCHEDULES,
     least_noisy_steps,
@@ -122,7 +122,7 @@ def plan(
                 "margin 0 has no bound; got None."
             )
     initial_gap = check_real("initial_gap", initial_gap, low=0.0, low_open=True)
-    shape = shape.with_alpha(check_alpha(alpha, shape) or shape.alpha)
+    shape = with_ridge(shape, alpha)
     if steps == "auto":
         most = max(1, _DEFAULT_VALUES // shape.dim)
         if calibration == "paper" or noise == "gaussian":
