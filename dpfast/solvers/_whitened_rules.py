@@ -35,7 +35,7 @@ _SLOW, _MANY = 30.0, 200.0
 _AMPLE = 300.0
 # With a log link, columns up to which they take the less the fewer there are: the noise in all of
 # them together is.
-_SEVERAL = 12
+_SEVERAL = 8
 # The width that a corner ends with, times the rows behind one weight and µ; and the least.
 _CORNER, NARROWEST_CORNER = 2.5, 0.01
 # Share of the iterates that is averaged, and by how much less for each unit that a corner narrows.
