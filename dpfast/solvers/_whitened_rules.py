@@ -33,8 +33,8 @@ _CONSISTENT = 20.0
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
-# With a log link, columns up to which they take the less the fewer there are: the noise in all of
-# them together is.
+# With a log link fewer columns than this take less of it: the norm of the noise in the matrix of
+# all correlations is less.
 _SEVERAL = 8
 # The width that a corner ends with, times the rows behind one weight and µ; and the least.
 _CORNER, NARROWEST_CORNER = 2.5, 0.01
