@@ -1,7 +1,8 @@
 """How much of the deviance of counts is explained: ``python -m bench.counts --data DIR``.
 
 Share of what the best Poisson regression without privacy explains, mean of some fits with its
-standard error, by ε; 0 is a constant.  Not timed.  With ``--persons``, ε is for a person.
+standard error, by ε; 0 is a constant.  Not timed.  With ``--persons``, ε is for a person.  With
+``--ideal U``, what one ideal release would explain with so many rows behind a weight, times µ.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import scipy.optimize
 from numpy.typing import NDArray
 from sklearn.linear_model import PoissonRegressor as NotPrivate
 
@@ -106,13 +108,50 @@ def measure(
     return found
 
 
+def ideal(table: Table, u: float, share: float, draws: int = 4_000) -> float:
+    """Share that the best direction explains of one clipped gradient with a share of the budget.
+
+    Everything else is known: the rows' covariance, the mean and the weights' length, the best clip
+    of slopes and rows, and where clipped slopes vanish.  To second order in the weights.
+    """
+    X, y, _ = table
+    best = NotPrivate(alpha=0.0, max_iter=1000).fit(X, y).coef_
+    n, d = X.shape
+    values, vectors = np.linalg.eigh(np.cov(X.T))
+    Z = (X - X.mean(axis=0)) @ (vectors / np.sqrt(values))
+    best = np.sqrt(values) * (vectors.T @ best)
+    best, lengths, found = best / np.linalg.norm(best), np.linalg.norm(Z, axis=1) / np.sqrt(d), 0.0
+    noise = np.random.default_rng(0).standard_normal((draws, d)) / (u * (d + 1) * np.sqrt(share))
+    for clip in (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 4.0, 7.0):  # in means
+        for longest in (0.35, 0.7, 1.0, 1.5):
+            limits = clip * longest / np.maximum(lengths, longest)
+
+            def clipped(z: float, limits: Vector = limits) -> Vector:
+                return np.clip(y / y.mean() - np.exp(z), -limits, limits)
+
+            if clipped(-5.0).mean() < 0.0:
+                continue
+            zero = scipy.optimize.brentq(lambda z, of=clipped: of(z).mean(), -5.0, 5.0)
+            told = Z.T @ clipped(zero) / n + clip * longest * np.sqrt(d) * noise
+            along = told @ best / np.linalg.norm(told, axis=1)
+            found = max(found, float(np.mean(np.square(np.maximum(along, 0.0)))))
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print, a line a table and ε."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="directory of the tables")
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--persons", action="store_true", help="of tables that tell them")
+    parser.add_argument("--ideal", type=float, metavar="U")
     given = parser.parse_args(arguments)
+    if given.ideal is not None:
+        for load in TABLES:
+            table = load(given.data)
+            whole, half = (ideal(table, given.ideal, share) for share in (1.0, 0.5))
+            print(f"| {load.__name__} | u = {given.ideal:g} | {whole:.3f} | {half:.3f} |")
+        return
     for load in (load for load in TABLES if load in PERSONS or not given.persons):
         table = load(given.data)
         persons = persons_of(load, given.data) if given.persons else None

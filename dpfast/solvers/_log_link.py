@@ -44,6 +44,8 @@ _OCTAVES = 40
 _MEAN_SHARE, _CALIBRATION_SHARE = 0.1, 0.07
 # So many rows a weight, or in all, make weights worth their budget; with fewer the mean has more.
 _WORTH, _WORTH_IN_ALL, _MORE_MEAN = 6.0, 100.0, 0.25
+# Of few weights the mean has its part as one of them, up to so much.
+_PART, _MOST_MEAN = 0.75, 0.35
 # Releases of the two slopes, and steps to the estimate after each.
 _ROUNDS, _STEPS = 4, 6
 # A step moves intercept and length no farther than this.
@@ -159,7 +161,11 @@ def shares(rows: float, dim: int) -> tuple[float, float, float]:
 
     `rows` is µ n / k.
     """
-    for_mean = _MEAN_SHARE + _MORE_MEAN * (1.0 - _worth(rows / dim, dim) ** 2)
+    worth = _worth(rows / dim, dim) ** 2
+    for_mean = _MEAN_SHARE + _MORE_MEAN * (1.0 - worth)
+    # A gradient of d entries is √d times as long as the part of the mean in it: noise in d weights
+    # is d² times that of the mean with the same budget, which is least in all with d times less.
+    for_mean = max(for_mean, worth * min(_MOST_MEAN, _PART / dim))
     # Rare targets hide in the noise of the counts where other tables have rows enough.
     for_counts = max(0.03, min(0.1, 100.0 / rows), (40.0 / rows) ** 2)
     return min(0.4, for_counts), for_mean, _CALIBRATION_SHARE
@@ -174,8 +180,8 @@ def planned(shape: ProblemShape, u: float, limit: float, release: Release, rule:
     """Settle the accesses from public quantities; `release` calibrates one from its share."""
     rows = u * shape.dim
     for_counts, for_mean, for_calibration = shares(rows, shape.dim)
-    # Columns: weights, and the intercept if there is one.
-    query = RelativeGradient(shape, 1.0, limit, 1 + (shape.intercept != 0.0))
+    # Columns: weights, and the intercept, or a constant column in its place if there is one.
+    query = RelativeGradient(shape, 1.0, limit, 2)
     octaves = TargetCounts(shape, octaves_told(shape.loss))
     return LogLink(
         counts=release(for_counts, octaves, COUNTS),
@@ -324,7 +330,7 @@ class Direction:
     noise: float  # the length that noise alone would give them
     way: float  # which part of the way to the minimum the steps go
     clip: float  # of its slopes, in spreads of the targets
-    constant: Vector | None  # the intercept's column
+    constant: Vector | None  # weights with which every margin is 1, if there are any
 
 
 def calibrated(
@@ -348,9 +354,10 @@ def calibrated(
     # Rows are as much shorter than white ones.
     white = 1.0 / (1.0 + _SHORT * shape.dim / link.rows)
     length, noise = white * found.length, white * found.noise
-    columns = [found.weights / length if length > 0.0 else found.weights]
-    if found.constant is not None:
-        columns.append(found.constant)
+    of_length = found.weights / length if length > 0.0 else found.weights
+    nothing = np.zeros_like(of_length)
+    columns = of_length, nothing if found.constant is None else found.constant
+    count = 1 if found.constant is None else 2  # of these that are not nothing
     pair = bounded(shape, np.ascontiguousarray(np.column_stack(columns)), limit)
     believed, doubt = _believed(length, noise, found.way, shape.n_features)
     stretch = _stretched(shape.loss, spread)
@@ -384,11 +391,9 @@ def calibrated(
             parts.append((slopes - expected) / deviations)
         return np.concatenate(parts)
 
-    q = np.array([believed, math.log(spread.mean) - 0.5 * min(believed, _LONG) ** 2])[
-        : len(columns)
-    ]
+    q = np.array([believed, math.log(spread.mean) - 0.5 * min(believed, _LONG) ** 2])[:count]
     for _ in range(_ROUNDS):
-        slopes = curator.release(mechanism, at, pair @ q, unit) * scale
+        slopes = curator.release(mechanism, at, pair[:, :count] @ q, unit)[:count] * scale
         _, cut = _slopes(shape.loss, q, q, law, unit)
         # What the clip cuts is doubted alike in all rounds, and slopes far from the end altogether.
         doubt_of_cut = _CUT * math.sqrt(_ROUNDS) * np.abs(cut)
@@ -401,11 +406,12 @@ def calibrated(
             return _slopes(shape.loss, at, q, law, math.inf)[0]
 
         bend = _derivative(unclipped, q, unclipped(q))
-        drawn = pair[: shape.n_features]  # the intercept is left alone
+        drawn = pair[: shape.n_features, :count]  # the intercept is left alone
         q = np.linalg.solve(bend + spread.level.ridge(ridge) * drawn.T @ drawn, bend @ q)
     middle, far = float(q[1]) if len(q) > 1 else 0.0, _KEPT * abs(float(q[0]))
     largest = math.log(_BEYOND * max(spread.top, spread.mean))
-    return np.asarray(pair @ q, dtype=np.float64), (middle - far, max(middle + far, largest))
+    w = np.asarray(pair[:, :count] @ q, dtype=np.float64)
+    return w, (middle - far, max(middle + far, largest))
 
 
 def _believed(length: float, noise: float, way: float, count: int) -> tuple[float, float]:

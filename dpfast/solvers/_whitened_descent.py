@@ -172,7 +172,8 @@ def descend(
     gradients = _Gradients(settings, shape, curator, coordinates.transform, units)
     steps = _Steps(settings, shape, coordinates, units, plain)
     v: Matrix = start_of(shape.loss, coordinates) if start is None else start
-    if units.intercept is not None and shape.intercept != 0.0:
+    constant = shape.intercept != 0.0 if plain else coordinates.anchor is not None
+    if units.intercept is not None and constant:
         v[-1] = units.intercept
     last, momentum = v, settings.momentum
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
@@ -493,15 +494,16 @@ def drawn_by_rareness(
 
     Rows count the less the longer they are, so there is little curvature along rare columns.
     """
-    d, curved = shape.n_features, settings.length**2
+    free, curved = coordinates.free, settings.length**2
     rare = _log_link.longest_row(shape) * coordinates.columns.scale / entry_bound(shape)
-    energy = np.square(coordinates.columns.scale[:, None] * coordinates.transform[:d, :d])
+    weights = coordinates.transform[: shape.n_features, :free]
+    energy = np.square(coordinates.columns.scale[:, None] * weights)
     bent = np.full(shape.dim, curved)
-    bent[:d] *= (np.minimum(1.0, rare) @ energy) / energy.sum(axis=0)
+    bent[:free] *= (np.minimum(1.0, rare) @ energy) / energy.sum(axis=0)
     deviations = weight_noise(settings, shape, change, bent)
-    both = np.column_stack([v, np.diag(deviations)[:, :d]])
+    both = np.column_stack([v, np.diag(deviations)[:, :free]])
     drawn = _drawn_to_prior(both, deviations, shape, coordinates)
-    return drawn[:, 0], float(np.linalg.norm(drawn[:d, 1:]))
+    return drawn[:, 0], float(np.linalg.norm(drawn[:free, 1:]))
 
 
 def tells_shares(shape: ProblemShape, coordinates: Coordinates) -> bool:

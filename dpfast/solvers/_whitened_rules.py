@@ -33,6 +33,9 @@ _CONSISTENT = 20.0
 _SLOW, _MANY = 30.0, 200.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
+# With a log link fewer columns than this take less of it: the norm of the noise in the matrix of
+# all correlations is less.
+_SEVERAL = 8
 # The width that a corner ends with, times the rows behind one weight and µ; and the least.
 _CORNER, NARROWEST_CORNER = 2.5, 0.01
 # Share of the iterates that is averaged, and by how much less for each unit that a corner narrows.
@@ -102,6 +105,8 @@ def automatic_settings(
         momentum = max(min(0.6, 0.35 * math.log2(u / 20.0)), min(0.78, 0.35 * math.log2(u / 60.0)))
     # Coordinates need not be better than to some per cent: what is left over goes to the gradients.
     correlated = 0.15 * max(0.0, u - _HOPELESS) / (u + 10.0) * math.sqrt(_AMPLE / max(u, _AMPLE))
+    if shape.loss.log_link:
+        correlated *= min(1.0, shape.n_features / _SEVERAL)
     slower = (u / _FULL) ** 0.4 if shape.loss.kind == "classification" else 1.0
     return {
         "iterations": int(way * min(most, max(least, steps))),

@@ -688,7 +688,7 @@ def _direction(
     of_noise, constant = 0.0, None
     if settings.james_stein:
         v, of_noise = drawn_by_rareness(v, settings, shape, coordinates, change)
-    if shape.intercept != 0.0:
+    if coordinates.anchor is not None:
         constant = coordinates.transform[:, -1]
         v = np.append(v[:-1], 0.0)
     w = coordinates.weights(v, partial(weight_noise, settings, shape, change))

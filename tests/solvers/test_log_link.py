@@ -187,12 +187,25 @@ def test_where_noise_hides_the_mean_none_that_is_far_too_high_is_believed():
 def test_few_rows_spend_on_the_mean_what_weights_are_not_worth():
     means = [_log_link.shares(rows, 13)[1] for rows in (5.0, 44.0, 85.0, 1000.0)]
     assert means[0] > 0.3 > means[1] > 0.15 and means[2:] == [0.1, 0.1]
+    few = [_log_link.shares(1000.0, dim)[1] for dim in (2, 4, 8)]
+    assert few[0] == 0.35 > few[1] > 0.15 and few[2] == 0.1  # one of few weights
     steps = [_log_link.automatic_settings(u, 13)["step"] for u in (0.4, 3.4, 7.0)]
     assert steps[0] < 0.01 < steps[1] < 0.5 < steps[2]
     for rows in (0.1, 5.0, 50.0, 500.0):
         for dim in (2, 13, 200):
             settings = _log_link.automatic_settings(rows / dim, dim)
             assert sum(_log_link.shares(rows, dim)) + settings["learning_share"] < 0.97
+
+
+def test_a_constant_column_takes_the_place_of_the_intercept():
+    """Means of 60 were taken for weights that are too long: a third of them was left."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.ones(3000), rng.uniform(-1.0, 1.0, (3000, 2))])
+    y = rng.poisson(60.0 * np.exp(0.5 * X[:, 1])).astype(float)
+    loss = Loss("poisson", width=math.log(1000.0))
+    problem = Problem(X, y, loss, data_norm=math.sqrt(3.0), intercept=0.0)
+    w = solve(problem, "dp-whitened-gd", Budget(3.0, 1e-6), random_state=0).w
+    assert np.allclose(w, [math.log(60.0), 0.5, 0.0], atol=0.1)
 
 
 def test_counts_of_rare_targets_stand_out():
