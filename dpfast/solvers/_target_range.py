@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_integer
@@ -45,6 +46,10 @@ _ALONE, _ALONE_OF_PURE, _OUTLIERS = 4.0, 7.0, 0.12
 # for, by the least of their deviations, and the deviation of their centers, in units of all bins;
 # until all rows in units of a count's noise tell better.
 _RIGHT, _FILLS, _AROUND, _TELL = 0.75, 0.1, 0.05, 20.0
+# That targets may be narrower than that, where too few rows tell: less likely than they are for a
+# range, which cuts what lies beyond; laws that are less likely than the likeliest by the last are
+# left out.
+_NARROWER, _UNLIKELY = 0.1, 1e-6
 # Of all rounds together: the share of the budget, in units of mu², that lets a twentieth of the
 # rows stand out of the noise of a quarter of the bins (8.5, nearly), between these ends; and more
 # if all rows would not stand out otherwise; but where that is hopeless, nearly nothing, and from
@@ -212,6 +217,7 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
     """A range that holds nearly all targets, and where among them a descent begins."""
     low, high, start, level = -target.bound, target.bound, 0.0, 0.0
     search = Search(np.array([low]), np.array([high]), _BINS, target.histogram.stddev)
+    quantiles = target.quantile, target.last
     for _ in range(target.rounds):
         counts, row = search.add(curator.release(target.histogram, low, high))
         # From here on in units of the noise, and places in bins.
@@ -221,10 +227,14 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
         # Where rows hardly stand out, the middle is no worse a place, unless laws are around it.
         trust = 1.0 if right else 1.0 / (1.0 + (_LEAST_SEEN / float(rows[0])) ** 2)
         told = _told(shares, counts, rows)
-        start, level = (
-            0.5 * (low + high) + trust * (high - low) * (_start(told, at) / _BINS - 0.5)
-            for at in (target.quantile, target.last)
-        )
+        middle = 0.5 * _BINS
+        places = [middle + trust * (_start(told, quantile) - middle) for quantile in quantiles]
+        if not target.found:
+            places = [
+                _safest(at, quantile, counts, rows, declared)
+                for at, quantile in zip(places, quantiles, strict=True)
+            ]
+        start, level = (low + (high - low) * at / _BINS for at in places)
         if not right and high - low > _NARROWEST * target.bound:
             first, last = ends(shares, counts, (target.tails[0] * row, target.tails[1] * row))
             alone = np.where(counts[0] > target.alone, counts[0], 0.0)
@@ -291,6 +301,29 @@ def _start(told: Matrix, quantile: float | None) -> float:
     if quantile is None:
         return float(told[0] @ np.arange(0.5, _BINS))
     return float(place(told, quantile)[0])
+
+
+def _safest(
+    place: float, quantile: float | None, counts: Matrix, rows: Vector, declared: bool
+) -> float:
+    """Where a constant loses least in the geometric mean over the laws, in bins.
+
+    Losses are in units of each law's own variance: far from targets that are a thousand times
+    narrower than the bounds a constant loses a million times as much as that far from the middle of
+    targets that fill them.  Of wide laws counts tell the `place` better than their centers do.
+    """
+    laws = normal_laws(_BINS, _WIDTHS, _PAIRS)
+    before = laws.weight
+    if declared:
+        before = (1.0 - _NARROWER) * _filling() + _NARROWER * before
+    known = before * laws.likelihoods(counts, rows)[0]
+    kept = (known > _UNLIKELY * known.max()) & (laws.width > 0.0)  # no pairs
+    width = laws.width[kept]
+    at = laws.center[kept] + (0.0 if quantile is None else ndtri(quantile)) * width
+    at = np.where(width < _FILLS * _BINS, at, place)
+    found = np.append(np.arange(0.5, _BINS), place)
+    lost = np.log1p(np.square((found[:, None] - at) / width)) @ known[kept]
+    return float(found[np.argmin(lost)])
 
 
 def _filling() -> Vector:

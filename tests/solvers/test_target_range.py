@@ -111,6 +111,24 @@ def test_few_rows_in_known_bounds_lose_nothing_to_the_search(rows):
     assert np.mean(apart**2) <= y.mean() ** 2 + 0.05 * y.var()
 
 
+@pytest.mark.parametrize(("rows", "most"), [(10, 5.0), (13, 3.3)])
+@pytest.mark.parametrize("zeros", [0.0, 0.5])
+def test_a_descent_of_few_rows_begins_where_skewed_targets_are(rows, most, zeros):
+    """At the lower end of their bounds, not in the middle, which loses thirty variances or more."""
+    rng = np.random.default_rng(10)
+    costs = np.exp(1.2 * rng.standard_normal(400)) * (rng.random(400) >= zeros)
+    y = np.minimum(costs / 15.0 - 1.0, 1.0)
+    budget = Budget(mu=rows * math.sqrt(2.0) / len(y))
+    problem = Problem(np.zeros((len(y), 1)), y, "huber", data_norm=1.0, intercept=1.0)
+    settled = plan(problem, "dp-whitened-gd", budget)
+    lost = []
+    for seed in range(30):
+        curator = Curator(problem, Ledger(budget), SecureGenerator(seed))
+        start = learn_range(settled.settings.target_range, curator).start
+        lost.append(np.log1p((start - y.mean()) ** 2 / y.var()))
+    assert np.exp(np.mean(lost)) < most
+
+
 @pytest.mark.parametrize("factor", [1.0, 1000.0])
 @pytest.mark.parametrize("quantile", [0.1, 0.9])
 def test_other_quantiles_than_the_median_under_wide_bounds(quantile, factor):
