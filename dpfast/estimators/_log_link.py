@@ -15,7 +15,7 @@ from dpfast.blocks import Executor, is_dask
 from dpfast.errors import QuestionableSettingWarning
 from dpfast.estimators._inference import Inferential
 from dpfast.estimators._regressor import PrivateLinearRegressor
-from dpfast.estimators._targets import LogMean, Targets
+from dpfast.estimators._targets import COUNT_WIDTH, LogMean, Targets
 from dpfast.losses import Loss
 from dpfast.sums import as_vector
 
@@ -60,6 +60,10 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
         """The loss for declared bounds."""
         return self._declared().loss
 
+    def _count_width(self) -> float:
+        """How far below the highest target, in logarithms, margins are 0 if targets can be."""
+        return COUNT_WIDTH
+
     def _declared(self) -> LogMean:
         (targets,), _ = self._resolve_targets(None)
         assert isinstance(targets, LogMean)
@@ -92,7 +96,8 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
                 f"target_bounds must be given for targets that are all 0, for the loss "
                 f"{family.name!r}; got None. The highest one is not known from them."
             )
-        return LogMean.of(family, low, high, centered=self.fit_intercept)
+        width = self._count_width()
+        return LogMean.of(family, low, high, centered=self.fit_intercept, count_width=width)
 
     def _link(self, margins: Vector) -> Vector:
         return np.exp(np.minimum(margins, 700.0))

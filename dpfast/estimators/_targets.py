@@ -14,7 +14,7 @@ from dpfast._typing import Vector
 from dpfast.losses import Loss
 
 # Means from a twentieth of the highest target are above the margin 0, from which solvers start.
-_COUNT_WIDTH = 3.0
+COUNT_WIDTH = 3.0
 _ZERO = 2.0**-20
 #: No margin is refused.
 ANY = (-math.inf, math.inf)
@@ -112,19 +112,27 @@ class LogMean:
     unit: float = 1.0
 
     @classmethod
-    def of(cls, loss: Loss, low: float, high: float, *, centered: bool) -> LogMean:
+    def of(
+        cls,
+        loss: Loss,
+        low: float,
+        high: float,
+        *,
+        centered: bool,
+        count_width: float = COUNT_WIDTH,
+    ) -> LogMean:
         """From the loss, of any width, and the public range of the targets.
 
         With an intercept margins are 0 in the middle of the range of positive targets (in
-        logarithms), and at a twentieth of the highest one for those that can be 0; without one
-        nothing can be divided.
+        logarithms), and `count_width` below the highest one, a twentieth of it, for those that can
+        be 0; without one nothing can be divided.
         """
         positive = loss.target_range[0] > 0.0
         log_low, log_high = math.log(low) if positive else -math.inf, math.log(high)
         if centered and positive:
             center, width = 0.5 * (log_low + log_high), 0.5 * (log_high - log_low)
         elif centered:
-            center, width = log_high - _COUNT_WIDTH, _COUNT_WIDTH
+            center, width = log_high - count_width, count_width
         else:
             center, width = 0.0, max(log_high, -log_low if positive else 0.0)
         # A count that far below the highest one stands for 0.

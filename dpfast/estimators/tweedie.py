@@ -9,6 +9,9 @@ from dpfast.estimators._documented import documented
 from dpfast.estimators._log_link import PrivateTweedieRegressor
 from dpfast.losses import Loss
 
+# Of means whose intervals hold in bounds of the targets that are far too wide, in logarithms.
+_FAR_BELOW = 6.0
+
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -48,6 +51,10 @@ class TweedieRegressor(PrivateTweedieRegressor):
         if power == 1.0:
             return Loss("poisson")
         return Loss("gamma") if power == 2.0 else Loss("tweedie", power)
+
+    def _count_width(self) -> float:
+        # Straight lines begin as far below; intervals are not for these, but for the exponentials.
+        return _FAR_BELOW if self.inference else super()._count_width()
 
     @property
     def deviance_power(self) -> float:

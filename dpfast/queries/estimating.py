@@ -74,7 +74,9 @@ from dpfast.sums import RowAccess, RowSums
 Indices = NDArray[np.int64]
 
 # Scales of slopes are at least as small as rounding allows.
-_LEAST_SCALE = 2.0**-8
+_LEAST_SCALE, _LEAST_RESIDUAL = 2.0**-8, 2.0**-12
+# How much farther than at first coordinates may reach, of any loss.
+_FARTHEST = 2.0**16
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 14.0
 # Around the scale the curvature falls from 1 to 0 over this share of it.
@@ -101,13 +103,13 @@ def scales(loss: Loss) -> tuple[float, float]:
     """The least and the largest scale; both 1 where slopes have none."""
     if loss.log_link:
         return _LEAST_SCALE, max(1.0, loss.lipschitz)
-    return (_LEAST_SCALE if loss.even else 1.0), 1.0
+    return (_LEAST_RESIDUAL if loss.even else 1.0), 1.0
 
 
 def sizes_of(loss: Loss) -> Vector:
     """Sizes that slopes are told apart by, from the largest scale down."""
-    _, largest = scales(loss)
-    steps = math.ceil(2.0 * math.log2(largest / _LEAST_SCALE))
+    least, largest = scales(loss)
+    steps = math.ceil(2.0 * math.log2(largest / least))
     return largest * 2.0 ** (-0.5 * np.arange(steps + 1.0))
 
 
@@ -449,9 +451,11 @@ class RowLengths(_Counts):
 def stack_limit(shape: ProblemShape) -> float:
     """Largest reach with which rounding stays far below one row's contribution.
 
-    But at least twice that of the coordinates to begin with.
+    But at least twice that of the coordinates to begin with; and up to fifty times the usual one,
+    if it is to get as far as columns ask for that are a thousand times narrower than their bounds.
     """
-    return max(2e-4 / _moved(shape), 4.0 * math.sqrt(2.0) * (shape.dim + 1.0))
+    usual, begun = 2e-4 / _moved(shape), 2.0 * math.sqrt(2.0) * (shape.dim + 1.0)
+    return max(usual, min(50.0 * usual, _FARTHEST * begun), 2.0 * begun)
 
 
 def _added(shape: ProblemShape) -> float:

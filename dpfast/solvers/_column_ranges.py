@@ -5,13 +5,15 @@ tell narrows it (`dpfast/solvers/_range_laws.py`).  After four rounds a column i
 some thousand times narrower than its bounds.
 
 Counts of a share of the rows tell nothing of rare entries far away, and coordinates in which many
-rows are long lose these.  So columns whose entries are mostly one value are left out, and rows that
-are long in the others are counted: if many are, the columns that make most of them long are not
-believed either, and where noise hides which these are, no column is.
+rows are long lose these.  So columns whose entries are mostly one value are left out; or, if asked
+for, only those in which hardly any entry is another, and the rest are as wide as the values that
+are seen one by one.  Rows that are long in the others are counted: if many are, the columns that
+make most of them long are not believed either, and where noise hides which these are, no column is.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -38,7 +40,10 @@ _LEAST, _USUAL, _MOST = 1e-4, 0.003, 0.008
 # No scale is less than so many of the last bins; and a column has one value, beside rare ones that
 # counts do not show, if two neighboring bins hold the first part of the rows, and no others if they
 # hold the second.  It is not 0 if it is so many scales away.
-_LEAST_WIDTH, _MOSTLY, _ALL, _AWAY = 0.3, 0.5, 0.9, 4.0
+_LEAST_WIDTH, MOSTLY, ALL, _AWAY = 0.3, 0.5, 0.9, 4.0
+# Deviations of the noise by which a bin stands out by itself; and the scale of a column that is
+# mostly of one value, over how far apart its values are.
+_ALONE, _OF_SPAN = 5.0, 0.25
 # At most this share of the rows may be long, and so many deviations of the count's noise: where a
 # signal is weak, such rows lose more by coordinates that fit the others than these gain.
 _MOST_LONG, _DOUBT = 0.005, 2.0
@@ -100,39 +105,74 @@ def planned(
     return ColumnRanges(histogram, long_rows, rounds)
 
 
-def learn_ranges(ranges: ColumnRanges, height: float, curator: Curator) -> Ranges:
+class _Apart:
+    """How far apart the values of a column are that counts show one by one.
+
+    Where entries lie beyond the bins, they are somewhere in those of the round before.
+    """
+
+    def __init__(self, search: Search) -> None:
+        self.found = self._before = search.high - search.low
+        self._cut = np.zeros(len(self.found), dtype=bool)
+
+    def add(self, search: Search, counts: Matrix) -> tuple[Vector, Vector]:
+        """Take in a round; where bins that stand out of the noise by themselves begin and end."""
+        alone = counts > _ALONE
+        some = alone.any(axis=1)
+        first = np.where(some, np.argmax(alone, axis=1), math.inf)
+        last = np.where(some, _BINS - np.argmax(alone[:, ::-1], axis=1), -math.inf)
+        seen = search.bin_width * np.maximum(last - first, 0.0)
+        now = np.where(alone[:, 0] | alone[:, -1], self._before, seen)
+        self.found = np.where(self._cut, self.found, now)
+        self._cut = self._cut | alone[:, 0] | alone[:, -1]
+        self._before = search.high - search.low
+        return first, last
+
+
+def learn_ranges(
+    ranges: ColumnRanges, height: float, curator: Curator, mostly: float = MOSTLY
+) -> Ranges:
     """What the counts tell, in the rows' units.
 
-    Entries are looked for up to this height on either side of zero.
+    Entries are looked for up to this height on either side of zero.  Columns of which one value has
+    more than a part of the rows, `mostly`, are not believed.
     """
     query = ranges.histogram.query
     assert isinstance(query, ColumnHistogram)
     columns, shape = query.columns, query.shape
     reach = np.full(len(columns), height)
     search = Search(-reach, reach, _BINS, ranges.histogram.stddev)
-    middles = np.arange(0.5, _BINS)
+    middles, apart = np.arange(0.5, _BINS), _Apart(search)
     for _ in range(ranges.rounds):
         counts, row = search.add(curator.release(ranges.histogram, search.low, search.high))
         rows = shape.n_samples * row
         shares = _mixtures(counts, rows)
         mean = shares @ middles
         center, bin_width = search.at(mean), search.bin_width
-        search.narrow(*ends(shares, counts))
+        first, last = ends(shares, counts)
+        if mostly > MOSTLY:
+            lowest, highest = apart.add(search, counts)
+            first, last = np.minimum(first, lowest - 1.0), np.maximum(last, highest + 1.0)
+        search.narrow(first, last)
     deviation = np.sqrt(np.sum(shares * np.square(middles - mean[:, None]), axis=1))
     scale = bin_width * np.maximum(deviation, _LEAST_WIDTH)
     two = counts[:, :-1] + counts[:, 1:]
     d = shape.n_features
     most = two.max(axis=1)
-    away = np.where(most > _ALL * rows, np.abs(center) / scale, 0.0)
+    if mostly > MOSTLY:
+        # A law of the one value has all others far away.
+        wide = np.maximum(scale, _OF_SPAN * apart.found)
+        scale = np.where(most >= MOSTLY * rows, wide, scale)
+    away = np.where(most > ALL * rows, np.abs(center) / scale, 0.0)
     constant = int(columns[np.argmax(away)]) if away.max() > _AWAY else None
     believed, steady, alike = np.zeros((3, d), dtype=bool)
     found = Ranges(np.zeros(d), np.full(d, height), believed, steady, alike, constant)
     found.center[columns], found.deviation[columns] = center, scale
-    steady[columns] = most >= _MOSTLY * rows
+    steady[columns] = most >= MOSTLY * rows
     # Where the height is a guess, entries beyond it are counted at the ends.
     within = bool(shape.columns) | (np.abs(center) + 2.0 * bin_width < height)
-    alike[columns] = (most > _ALL * rows) & within
-    believed[columns] = ~steady[columns]
+    alike[columns] = (most > ALL * rows) & within
+    believed[columns] = most < mostly * rows
     found.believed[_blamed(ranges.long_rows, found, curator)] = False
     return found
 

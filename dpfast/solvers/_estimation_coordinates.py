@@ -5,8 +5,9 @@ clipped, and their coefficient stays near zero.  An estimate with a covariance c
 column is not stretched further than the rows of its rare value can be heard under the scores'
 bound, and what was added to its variance for that is kept in its correlations.
 
-Mean, mean absolute deviation and variance of each column are learned in rounds, each in the units
-that the one before it left; then the correlations, twice.
+Counts tell where the entries of a column are, which bounds that are far too wide do not.  Mean,
+mean absolute deviation and variance are learned from there, in rounds, each in the units that the
+one before it left; then the correlations, twice.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dpfast.mechanisms import Gaussian
 from dpfast.queries import bounded, symmetric
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
+from dpfast.solvers._column_ranges import ALL, ColumnRanges, learn_ranges
 from dpfast.solvers._coordinates import Estimate
 
 #: Radius of rows while columns and correlations are learned, over the root of their number; in the
@@ -33,6 +35,8 @@ _HEARD = 0.7
 _LEAST_HEIGHT, _LEAST_VARIANCE = 1.25, 1e-6
 # Eigenvalues of a correlation matrix are not below so much of its noise's norm.
 _FLOOR = 0.5
+# Columns whose range counts tell begin so many deviations wide, and end so many of these farther.
+_WIDER, _SPIKES_END = 2.0, 15.0
 # Norm of that noise below which heights tell which rows of a rare value are cut.
 _QUIET = 0.125
 
@@ -51,14 +55,24 @@ class Columns:
 
 
 def learn_columns(
-    shape: ProblemShape, bound: float, mechanisms: tuple[Gaussian, ...], curator: Curator
+    shape: ProblemShape,
+    bound: float,
+    ranges: ColumnRanges | None,
+    mechanisms: tuple[Gaussian, ...],
+    curator: Curator,
 ) -> Columns:
     """Mean, deviation and height of every column, whose entries are within `bound`, private."""
     d, n, root = shape.n_features, shape.n_samples, math.sqrt(shape.dim)
     # In these units no row is longer than the root.
     unit = shape.data_norm / root
-    top = bound / unit
-    center, scale, radius = np.zeros(d), np.ones(d), root
+    center, scale, top, radius = np.zeros(d), np.ones(d), np.full(d, bound / unit), root
+    if ranges is not None:
+        told = learn_ranges(ranges, bound, curator, mostly=ALL)
+        center = np.where(told.believed, told.center / unit, center)
+        wide = _WIDER * told.deviation / unit
+        scale = np.where(told.believed, np.minimum(wide, scale), scale)
+        top = np.where(told.believed, np.minimum(_SPIKES_END * wide, top), top)
+    least = _LEAST_VARIANCE * scale**2
     centers, variances, sizes = Estimate(d), Estimate(d), Estimate(d)
     for turn, mechanism in enumerate(mechanisms):
         noisy = curator.release(mechanism, unit * center, unit * scale) / n
@@ -68,13 +82,13 @@ def learn_columns(
         away = scale * (above + below)
         if turn > 0:  # the first is around zero
             away = sizes.add(away, scale * noise)
-        blur = sizes.deviation() if turn > 0 else np.full(d, math.sqrt(2.0) * noise)
+        blur = sizes.deviation() if turn > 0 else math.sqrt(2.0) * scale * noise
         variance = variances.add(scale**2 * (squares - mean**2), scale**2 * radius * noise)
         center = centers.add(center + scale * mean, scale * noise)
         known = np.maximum(variance, 0.0)
         square = np.minimum(known + 1.5 * variances.deviation(), top * (away + 2.0 * blur))
         square = np.maximum(square, np.maximum(away - blur, 0.0) ** 2)
-        deviation = np.sqrt(np.maximum(square, _LEAST_VARIANCE))
+        deviation = np.sqrt(np.maximum(square, least))
         sure = np.maximum(np.maximum(away - 2.0 * blur, 0.15 * away), 1e-9)
         height = (known + 2.0 * variances.deviation()) / sure
         height = np.minimum(np.maximum(height, _LEAST_HEIGHT * deviation), top)

@@ -4,7 +4,8 @@ Whitened descent (:mod:`dpfast.solvers.dp_whitened_gd`) fits best where its answ
 steps are few; what it hands back has no known law.  This solver spends its budget on an estimate
 whose law is known:
 
-1. coordinates ``z = Wᵀ x̃`` are learned, as there; for the logistic loss and those with a log link
+1. coordinates ``z = Wᵀ x̃`` are learned, as there, after counts of where the columns' entries are,
+   if there are rows enough and an intercept; for the logistic loss and those with a log link
    a rough descent is made in them, and a first curvature released, which tells the coordinates
    ``H`` in which the curvature is nearly the identity, and the metric ``G`` in which scores are
    bounded;
@@ -77,6 +78,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
@@ -100,8 +102,16 @@ from dpfast.queries import (
 )
 from dpfast.queries.estimating import scaled, scales, served, stack_limit
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _estimation, _estimation_coordinates, _groups, _seconds
+from dpfast.solvers import (
+    _column_ranges,
+    _estimation,
+    _estimation_coordinates,
+    _groups,
+    _seconds,
+)
+from dpfast.solvers._column_ranges import ColumnRanges
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
+from dpfast.solvers._coordinates import declared
 from dpfast.solvers._shares import Release, releases
 
 NAME = "dp-newton"
@@ -153,6 +163,7 @@ class Mechanisms:
     """What a run asks for; see the module."""
 
     groups: Gaussian | None = None
+    ranges: ColumnRanges | None = None
     columns: tuple[Gaussian, ...]
     correlations: tuple[Gaussian, ...]
     counts: Gaussian | None = None
@@ -168,6 +179,8 @@ class Mechanisms:
     def in_order(self, course: _estimation.Course) -> tuple[tuple[Gaussian, int], ...]:
         """The accesses as they are made, and how often."""
         asked: list[tuple[Gaussian | None, int]] = [(self.groups, 1)]
+        if self.ranges is not None:
+            asked += [(self.ranges.histogram, self.ranges.rounds), (self.ranges.long_rows, 1)]
         asked += [(mechanism, 1) for mechanism in (*self.columns, *self.correlations)]
         if self.counts is not None:
             asked += [(self.counts, 1), (self.sizes, 1)]
@@ -251,11 +264,12 @@ def plan(
         clip = automatic_clip(shape, by_row)
     clip = check_real("clip", clip, low=0.0, low_open=True, high=1e100)
     course = _course(shape.loss)
-    shares = shares_of(shape, cov_type, adaptive)
+    a_round = range_round(shape, by_row)
+    shares = shares_of(shape, cov_type, adaptive, a_round)
     ratio = width_ratio(shape, clip, by_row, shares["scores"])
 
     release = releases(mu, neighboring_relation)
-    mechanisms = _mechanisms(shape, shares, course, clip, by_row, release)
+    mechanisms = _mechanisms(shape, shares, course, clip, by_row, release, a_round)
     accesses = mechanisms.in_order(course)
     looks = sum(count for _, count in accesses)
     return Plan(
@@ -285,7 +299,21 @@ def plan(
     )
 
 
-def shares_of(shape: ProblemShape, cov_type: str, adaptive: bool = True) -> dict[str, float]:
+def _numeric(shape: ProblemShape) -> NDArray[np.intp]:
+    """The columns whose ranges may be far too wide; none without an intercept to center them."""
+    if shape.intercept == 0.0:
+        return np.zeros(0, dtype=np.intp)
+    return np.flatnonzero(~declared(shape, "one-hot", "binary"))
+
+
+def range_round(shape: ProblemShape, mu: float) -> float:
+    """Share of the budget of one round of the columns' ranges; 0 if rows are too few."""
+    return _column_ranges.share(shape.n_samples * mu, len(_numeric(shape)))
+
+
+def shares_of(
+    shape: ProblemShape, cov_type: str, adaptive: bool = True, a_round: float = 0.0
+) -> dict[str, float]:
     """Shares of the budget in units of µ², which add up to 1; `adaptive` if lengths are counted."""
     shares = _SHARES | (_RESIDUAL_SHARES if shape.loss.even else _LOGISTIC_SHARES)
     if shape.loss.log_link:
@@ -298,6 +326,8 @@ def shares_of(shape: ProblemShape, cov_type: str, adaptive: bool = True) -> dict
         shares |= _PRODUCTS
     elif scaled(shape.loss):
         shares |= _RESIDUALS
+    if a_round > 0.0:
+        shares["ranges"] = _column_ranges.cost(_column_ranges.ROUNDS, a_round)
     return {**shares, "scores": 1.0 - sum(shares.values())}
 
 
@@ -329,6 +359,7 @@ def _mechanisms(
     clip: float,
     mu: float,
     release: Release,
+    a_round: float,
 ) -> Mechanisms:
     """All of them, calibrated."""
     root, limit = math.sqrt(shape.dim), stack_limit(shape)
@@ -348,6 +379,10 @@ def _mechanisms(
     }
     if "sizes of groups" in shares:
         asked["groups"] = release(shares["sizes of groups"], GroupSizes(shape), "sizes of groups")
+    ranges = None
+    if a_round > 0.0:
+        rounds = _column_ranges.ROUNDS
+        ranges = _column_ranges.planned(shape, _numeric(shape), rounds, a_round, release)
     if "sizes of residuals" in shares:
         looks = len(course.sized_at) + ("counts" in shares)
         sizes = ResidualSizes(shape, radius, bound, limit)
@@ -361,6 +396,7 @@ def _mechanisms(
         asked["first_curvature"] = release(shares["first curvature"], first, "first curvature")
     return Mechanisms(
         **asked,
+        ranges=ranges,
         columns=tuple(
             release(shares["columns"] / _ROUNDS, ColumnParts(shape, length, n_classes=0), "columns")
             for length in (root, *[reach] * (_ROUNDS - 1))
@@ -392,7 +428,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     if asked.groups is not None:
         part = (shape.max_rows_per_group or 1) / _groups.learned_sizes(asked.groups, curator).mean
     columns = _estimation_coordinates.learn_columns(
-        shape, settings.column_bound, asked.columns, curator
+        shape, settings.column_bound, asked.ranges, asked.columns, curator
     )
     transform = _estimation_coordinates.learn_transform(
         shape, columns, settings.clip, asked.correlations, curator, _COORDINATES * settings.limit
