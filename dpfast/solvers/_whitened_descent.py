@@ -59,6 +59,8 @@ _INTERCEPT_NOISE = 4.0
 # How much of the way along flat ground, in steps of one over its curvature, lies behind iterates
 # that are averaged; and the least share of them.
 _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
+# Share of the averaged iterates that counts where the mean of their gradients is more than noise.
+_LATE = 0.35
 # Rows behind one weight, times µ, at which rows are half as long as white ones in the coordinates.
 _SHORT = 1.0
 # Deviations of its noise by which the end of a descent is doubted, less so from so many rows behind
@@ -143,6 +145,11 @@ class Settings:
         return min(self.iterations - 1, math.floor(self.iterations * (1.0 - self.average)))
 
     @property
+    def late(self) -> int:
+        """How many iterates are averaged where the others were on their way to the minimum."""
+        return math.ceil(_LATE * (self.iterations - self.first_averaged))
+
+    @property
     def paces(self) -> Vector:
         """Length of every step, over that of the first."""
         return np.sqrt(self.corners)
@@ -177,7 +184,7 @@ def descend(
         v[-1] = units.intercept
     last, momentum = v, settings.momentum
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
-    first = np.zeros(0)
+    late, first = np.zeros_like(v), np.zeros(0)
     for k in range(settings.iterations):
         z = v + momentum * (v - last)
         gradient = gradients.at(z, k)
@@ -186,8 +193,15 @@ def descend(
         v, last = steps.taken(z, gradient, gradients.noise, k), v
         if k >= averaged:
             total, points, told = total + v, points + z, told + gradient
+            late = late + v * (k >= settings.iterations - settings.late)
     count, change = settings.iterations - averaged, gradients.change
     mean = total / count
+    if settings.classes is None and shape.loss.multiclass:
+        # Where they were on their way, slopes that have one sign add up to more than noise.
+        noise = settings.curvature * gradients.noise * math.sqrt(count)
+        square = float(np.sum(np.square(told[: coordinates.free] / noise)))
+        by_noise = max(1.0, coordinates.free)
+        mean += max(0.0, 1.0 - by_noise / max(square, by_noise)) * (late / settings.late - mean)
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change, first)
     if settings.james_stein and plain:

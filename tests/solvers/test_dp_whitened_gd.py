@@ -770,6 +770,25 @@ def test_where_a_class_is_rare_early_iterates_are_left_out(share, options, found
     assert (late.average == settings.average) is (found >= 0.75)
 
 
+@pytest.mark.parametrize(("signal", "low", "high"), [(0.5, 1.0, 1.0), (8.0, 0.5, 0.9)])
+def test_iterates_on_their_way_are_left_out(signal, low, high, monkeypatch):
+    """A strong signal flattens the loss, so the way is long; with a weak one nothing changes."""
+    rng = np.random.default_rng(5)
+    X = 0.4 * rng.standard_normal((6000, 8)) + rng.standard_normal((6000, 1))
+    margins = X @ np.tile([1.0, -1.0], 4)
+    y = np.where(rng.logistic(size=6000) < signal * margins / margins.std(), 1.0, -1.0)
+    problem = Problem(X, y, data_norm=12.0)
+    least = problem.objective(OPTIMIZERS["newton"](Erm(problem, 1e-6), tolerance=1e-6).w)
+
+    def excess():
+        runs = [solve(problem, "dp-whitened-gd", BUDGET, random_state=s) for s in range(4)]
+        return sum(problem.objective(run.w) - least for run in runs)
+
+    found = excess()
+    monkeypatch.setattr(_whitened_descent, "_LATE", 1.0)
+    assert low <= found / excess() <= high
+
+
 @pytest.mark.parametrize(("signal", "low", "high"), [(0.0, 0.0, 0.5), (4.0, 0.9, 1.05)])
 def test_weights_that_noise_explains_are_drawn_to_zero(signal, low, high):
     """Without a signal most of the excess loss goes; with one next to nothing changes."""
