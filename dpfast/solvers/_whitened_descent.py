@@ -197,11 +197,8 @@ def descend(
     count, change = settings.iterations - averaged, gradients.change
     mean = total / count
     if settings.classes is None and shape.loss.multiclass:
-        # Where they were on their way, slopes that have one sign add up to more than noise.
-        noise = settings.curvature * gradients.noise * math.sqrt(count)
-        square = float(np.sum(np.square(told[: coordinates.free] / noise)))
-        by_noise = max(1.0, coordinates.free)
-        mean += max(0.0, 1.0 - by_noise / max(square, by_noise)) * (late / settings.late - mean)
+        slopes = told[: coordinates.free] / (settings.curvature * gradients.noise)
+        mean += _on_the_way(slopes / math.sqrt(count)) * (late / settings.late - mean)
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change, first)
     if settings.james_stein and plain:
@@ -211,6 +208,20 @@ def descend(
             averages = asked, told / count
             mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
     return mean, np.array(gradients.norms), change
+
+
+def _on_the_way(slopes: Vector) -> float:
+    """How sure it is that averaged iterates were on their way to the minimum.
+
+    Then slopes have one sign throughout, so that they add up to more than their noise, which is 1.
+
+    Examples
+    --------
+    >>> _on_the_way(np.array([2.0, 0.0])), _on_the_way(np.array([1.0, 0.0]))
+    (0.5, 0.0)
+    """
+    by_noise = max(1.0, len(slopes))
+    return 1.0 - by_noise / max(float(slopes @ slopes), by_noise)
 
 
 class _Gradients:
