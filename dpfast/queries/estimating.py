@@ -76,8 +76,8 @@ Indices = NDArray[np.int64]
 # Scales of slopes: the least one, and that of residuals where it adds no more than so much rounding
 # to a sum, per unit of a record's bound, with coordinates that need not reach far.
 _LEAST_SCALE, _LEAST_RESIDUAL, _LITTLE = 2.0**-8, 2.0**-12, 0.01
-# How much farther than at first coordinates may reach, of any loss.
-_FARTHEST = 2.0**16
+# How much farther than the least limit coordinates may reach, of any loss.
+_FARTHEST = 2.0**15
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 14.0
 # Around the scale the curvature falls from 1 to 0 over this share of it.
@@ -466,7 +466,7 @@ def stack_limit(shape: ProblemShape) -> float:
     if it is to get as far as columns ask for that are a thousand times narrower than their bounds.
     """
     usual, least = 2e-4 / _moved(shape), _least_limit(shape)
-    return max(usual, min(50.0 * usual, 0.5 * _FARTHEST * least), least)
+    return max(usual, min(50.0 * usual, _FARTHEST * least), least)
 
 
 def _least_limit(shape: ProblemShape) -> float:
