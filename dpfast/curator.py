@@ -297,7 +297,6 @@ class Curator:
                     f"access must be a mechanism for a query, or another Access; got {access!r}. "
                     "Nothing was spent."
                 )
-
             for event in access.events():
                 if self._relation not in (None, event.neighboring_relation):
                     raise ValueError(

@@ -26,7 +26,7 @@ from dpfast.groups import GroupClip, GroupedRows, index_groups
 from dpfast.losses import Loss
 from dpfast.rows import Rows, as_rows, check_matrix, is_dask
 from dpfast.shape import MOST_ROWS, UNIT, ProblemShape, gram_rows
-from dpfast.sums import RowAccess, as_vector, check_consistent, divided
+from dpfast.sums import RowAccess, as_vector, check_consistent, check_cut, divided
 
 T = TypeVar("T")
 
@@ -698,11 +698,8 @@ class Problem(RowAccess):
 
     def with_weights_cut(self, at: float) -> Self:
         largest, weight = self.shape.max_weight, self._weight
-        if weight is None or self.shape.several_rows:
-            raise ValueError(
-                "problem must have weighted rows that are records, to have weights cut; got others."
-            )
-        at = check_real("at", at, low=1e-100, high=1e100)
+        at = check_cut(at, self.shape, weight is not None)
+        assert weight is not None
         return self._weighing(np.minimum(np.minimum(weight, at) * (largest / at), largest))
 
     def measured_by(

@@ -427,6 +427,20 @@ def check_consistent(consistent: bool, loss: Loss) -> None:
         )
 
 
+def check_cut(at: float, shape: ProblemShape, weighted: bool) -> float:
+    """Return what weights may be cut at; refuse rows without weights and those of groups.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    if not weighted or shape.several_rows:
+        raise ValueError(
+            "problem must have weighted rows that are records, to have weights cut; got others."
+        )
+    return check_real("at", at, low=1e-100, high=1e100)
+
+
 def single_rows(problem: RowSums, what: str) -> RowAccess:
     """The same problem, refused if its rows are not in memory.
 

@@ -25,7 +25,7 @@ from dpfast.groups import GroupClip
 from dpfast.losses import Loss
 from dpfast.problem import Problem
 from dpfast.shape import ProblemShape
-from dpfast.sums import RowAccess, RowSums, as_vector, check_consistent, divided
+from dpfast.sums import RowAccess, RowSums, as_vector, check_consistent, check_cut, divided
 
 T = TypeVar("T")
 # From a piece of the rows to their coordinates and bounds of their lengths, and the transform.
@@ -152,7 +152,7 @@ class BlockProblem(RowSums):
         self._consistent = False
         self._measure: Measure | None = None
         self._rows_per_group: float | None = None
-        self._weights_cut: float | None = None
+        self._weights_cuts: tuple[float, ...] = ()
 
     # ---- sums over blocks -----------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class BlockProblem(RowSums):
             self._consistent,
             self._measure,
             self._rows_per_group,
-            self._weights_cut,
+            self._weights_cuts,
             self.n_jobs,
             self.source.feature_names,
         )
@@ -267,7 +267,8 @@ class BlockProblem(RowSums):
         return self._view(_rows_per_group=rows)
 
     def with_weights_cut(self, at: float) -> Self:
-        return self._view(_weights_cut=at)
+        at = check_cut(at, self.shape, self.source.weighted)
+        return self._view(_weights_cuts=(*self._weights_cuts, at))
 
     def measured_by(
         self, measure: Callable[[Matrix], tuple[Matrix, Vector]], transform: Matrix
@@ -306,7 +307,7 @@ class _Recipe:
     consistent: bool
     measure: Measure | None
     rows_per_group: float | None
-    weights_cut: float | None
+    weights_cuts: tuple[float, ...]
     n_jobs: int
     names: tuple[str, ...] | None
 
@@ -354,8 +355,8 @@ class _Recipe:
         )
         if self.rows_per_group is not None:
             problem = problem.with_rows_per_group(self.rows_per_group)
-        if self.weights_cut is not None:
-            problem = problem.with_weights_cut(self.weights_cut)
+        for at in self.weights_cuts:
+            problem = problem.with_weights_cut(at)
         if self.measure is not None:
             return problem.measured_by(*self.measure)
         if self.lengths is None:

@@ -28,6 +28,7 @@ from dpfast.errors import BudgetExceeded, BudgetFileError, UnsupportedEvent
 from dpfast.privacy.budget import Budget
 from dpfast.privacy.disjoint_accounts import (
     DisjointAccounts,
+    check_no_payment,
     check_relation,
     part_path,
     parts_event,
@@ -342,6 +343,7 @@ budget)
             In a forked child, without a file.
         """
         new = list(events)
+        check_no_payment(new)
         self._alone(lambda: self._spend(self._read(), new, also))
 
     def _spend(
@@ -359,6 +361,7 @@ budget)
 
     def check(self, *events: Event) -> None:
         """Raise what charging `events` together would raise now. Nothing is charged."""
+        check_no_payment(events)
         self._alone(lambda: self._admitted(self._read(), events))
 
     def can_afford(self, *events: Event) -> bool:

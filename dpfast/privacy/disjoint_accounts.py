@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dpfast.privacy.budget_accountant import BudgetAccountant
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+_PAYMENT = re.compile(rf"parts '{_NAME.pattern}'")
 _UNITS = {"approximate": "gdp", "zcdp": "zcdp", "gdp": "gdp"}
 
 
@@ -115,6 +116,16 @@ class DisjointAccounts:
 def part_path(path: Path | None, name: str, part: str) -> Path | None:
     """The file of a part, beside that of the account."""
     return None if path is None else path.with_name(f"{path.name}.{name}.{part}")
+
+
+def check_no_payment(events: Iterable[Event]) -> None:
+    """Refuse events that would pass for the payment of parts (ValueError)."""
+    for event in events:
+        if isinstance(event, Event) and _PAYMENT.fullmatch(event.where):
+            raise ValueError(
+                f"where must be another name than {event.where!r}, which is that of what "
+                "disjoint() pays for parts. Nothing was spent."
+            )
 
 
 def check_relation(events: Iterable[Event], expected: str | None) -> None:

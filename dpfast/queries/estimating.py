@@ -73,10 +73,11 @@ from dpfast.sums import RowAccess, RowSums
 
 Indices = NDArray[np.int64]
 
-# Scales of slopes are at least as small as rounding allows.
-_LEAST_SCALE, _LEAST_RESIDUAL = 2.0**-8, 2.0**-12
-# How much farther than at first coordinates may reach, of any loss.
-_FARTHEST = 2.0**16
+# Scales of slopes: the least one, and that of residuals where it adds no more than so much rounding
+# to a sum, per unit of a record's bound, with coordinates that need not reach far.
+_LEAST_SCALE, _LEAST_RESIDUAL, _LITTLE = 2.0**-8, 2.0**-12, 0.01
+# How much farther than the least limit coordinates may reach, of any loss.
+_FARTHEST = 2.0**15
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 14.0
 # Around the scale the curvature falls from 1 to 0 over this share of it.
@@ -99,16 +100,21 @@ def scaled(loss: Loss) -> bool:
     return loss.even or loss.log_link
 
 
-def scales(loss: Loss) -> tuple[float, float]:
+def scales(shape: ProblemShape) -> tuple[float, float]:
     """The least and the largest scale; both 1 where slopes have none."""
+    loss, least = shape.loss, _LEAST_RESIDUAL
     if loss.log_link:
         return _LEAST_SCALE, max(1.0, loss.lipschitz)
-    return (_LEAST_RESIDUAL if loss.even else 1.0), 1.0
+    if not loss.even:
+        return 1.0, 1.0
+    while least < _LEAST_SCALE and _moved_at(shape, least) * _least_limit(shape) > _LITTLE:
+        least *= 2.0
+    return least, 1.0
 
 
-def sizes_of(loss: Loss) -> Vector:
+def sizes_of(shape: ProblemShape) -> Vector:
     """Sizes that slopes are told apart by, from the largest scale down."""
-    least, largest = scales(loss)
+    least, largest = scales(shape)
     steps = math.ceil(2.0 * math.log2(largest / least))
     return largest * 2.0 ** (-0.5 * np.arange(steps + 1.0))
 
@@ -173,7 +179,7 @@ class _Weighted(InCoordinates):
         if len(point) == self.fixed:
             return  # the stack alone
         scale, part = point
-        least, largest = scales(self.shape.loss)
+        least, largest = scales(self.shape)
         if not least <= scale <= largest:
             raise ValueError(
                 f"the scale must be from {least:g} to {largest:g} for the loss "
@@ -407,7 +413,12 @@ class ResidualSizes(_Counts):
     def __init__(
         self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
     ) -> None:
-        self.ladder = sizes_of(shape.loss)
+        if not scaled(shape.loss):
+            raise ValueError(
+                "the loss must be one of residuals, or have a log link, to have slopes of many "
+                f"sizes; got {shape.loss.name!r}."
+            )
+        self.ladder = sizes_of(shape)
         super().__init__(shape, score_radius, curvature_bound, limit)
         self._alike = shape.loss.log_link
 
@@ -454,8 +465,13 @@ def stack_limit(shape: ProblemShape) -> float:
     But at least twice that of the coordinates to begin with; and up to fifty times the usual one,
     if it is to get as far as columns ask for that are a thousand times narrower than their bounds.
     """
-    usual, begun = 2e-4 / _moved(shape), 2.0 * math.sqrt(2.0) * (shape.dim + 1.0)
-    return max(usual, min(50.0 * usual, _FARTHEST * begun), 2.0 * begun)
+    usual, least = 2e-4 / _moved(shape), _least_limit(shape)
+    return max(usual, min(50.0 * usual, _FARTHEST * least), least)
+
+
+def _least_limit(shape: ProblemShape) -> float:
+    """Twice the reach of the coordinates to begin with."""
+    return 4.0 * math.sqrt(2.0) * (shape.dim + 1.0)
 
 
 def _added(shape: ProblemShape) -> float:
@@ -466,12 +482,18 @@ def _added(shape: ProblemShape) -> float:
 
 def _moved(shape: ProblemShape) -> float:
     """What all rows' own rounding adds to a sum, per unit of the reach and of a record's bound."""
-    loss, (least, _) = shape.loss, scales(shape.loss)
+    return _moved_at(shape, scales(shape)[0])
+
+
+def _moved_at(shape: ProblemShape, least: float) -> float:
+    """The same if this is the least scale."""
+    loss = shape.loss
     if loss.even:
         steep = 1.0 / (_FALL * least)
     elif loss.log_link:
-        # Within the scale a slope rises by the expected curvature and the scale at most.
-        steep = steepest_curvature(loss) / least + 1.0
+        # Within the scale a slope rises by the expected curvature and the scale at most; a tenth
+        # more, since counts by size move by 4.1 times that, and not by 4.
+        steep = 1.1 * (steepest_curvature(loss) / least + 1.0)
     else:
         steep = loss.smoothness / float(largest_slope(loss, np.zeros(1))[0])
     moved = 2.0 * (5.0 + 2.0 * steep) * (4.0 if shape.several_rows else 1.0)

@@ -32,7 +32,7 @@ from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, lu_factor, lu_solve, null_space
+from scipy.linalg import get_lapack_funcs, lu_factor, lu_solve, null_space
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
 from scipy.special import ndtr
@@ -763,7 +763,8 @@ def _is_within(apart: Matrix, norm: float) -> bool:
     """
     d = len(apart)
     edge = norm * (1.0 + d ** (-2.0 / 3.0)) * np.eye(d)
-    return all(lapack.dpotrf(edge + side, clean=0)[1] == 0 for side in (-apart, apart))
+    factored = get_lapack_funcs("potrf", (edge,))
+    return all(factored(edge + side, clean=0)[1] == 0 for side in (-apart, apart))
 
 
 def _without_noise(eigenvalues: Vector, deviation: float) -> Vector:

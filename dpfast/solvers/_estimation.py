@@ -166,7 +166,7 @@ class Asking:
         pull: Matrix,
         part: float = 1.0,
     ) -> None:
-        self.scale, self.weight = scales(shape.loss)[1], 1.0
+        self.scale, self.weight = scales(shape)[1], 1.0
         self.shape, self.curator, self.transform = shape, curator, transform
         self.limit, self.pull, self.part = limit, pull, part
         self.n, self.dim = shape.n_samples, shape.dim
@@ -202,14 +202,14 @@ class Asking:
         """
         counts, loss = self.release(sizes, stack), self.shape.loss
         first = _first_heard(counts, sizes.stddev)
-        size = largest if first is None else _ROOM * float(sizes_of(loss)[first])
+        size = largest if first is None else _ROOM * float(sizes_of(self.shape)[first])
         if loss.log_link:
             size = max(size, self._tail(counts, deviation))
-        self.scale = min(largest, max(scales(loss)[0], size))
+        self.scale = min(largest, max(scales(self.shape)[0], size))
 
     def _tail(self, counts: Vector, deviation: float) -> float:
         """The size beyond which slopes add little to their mean."""
-        ladder, whole = sizes_of(self.shape.loss), self.n * self.shape.max_weight
+        ladder, whole = sizes_of(self.shape), self.n * self.shape.max_weight
         law = LongTail.of(np.log2(ladder)[::-1], counts[::-1] / whole)
         reaches = np.geomspace(ladder[-1], ladder[0], 8 * len(ladder))
         square = np.maximum(counts, 0.0) @ np.where(ladder < law.top, ladder, 0.0) ** 2 / whole

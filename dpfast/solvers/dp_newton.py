@@ -435,7 +435,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     )
     pull = settings.ridge * transform.T @ transform
     ask = _estimation.Asking(shape, curator, transform, settings.limit, pull, part)
-    start, cut = _estimation.Start(ask, asked.gradient), _largest_scale(shape.loss)
+    start, cut = _estimation.Start(ask, asked.gradient), _largest_scale(shape)
     v = _begun(start, asked, shape, cut)
     steps = start.frame(v, asked.first_curvature)
     if asked.lengths is not None:
@@ -478,9 +478,9 @@ def refusal(loss: Loss) -> str | None:
     return "'logistic', 'squared' or 'huber', or have a log link"
 
 
-def _largest_scale(loss: Loss) -> float:
+def _largest_scale(shape: ProblemShape) -> float:
     """Where slopes are cut at most."""
-    largest = scales(loss)[1]
+    loss, (_, largest) = shape.loss, scales(shape)
     return min(largest, loss.parameter or largest) if loss.even else largest
 
 
@@ -502,8 +502,8 @@ def _check_cov_type(shape: ProblemShape, cov_type: str) -> None:
 def _check_served(shape: ProblemShape) -> None:
     """Refuse other losses, and more columns than a matrix is worth."""
     check_shape(NAME, shape, refusal(shape.loss), MAX_DIM, "Choose fewer, beforehand.")
-    least, _ = scales(shape.loss)
-    if shape.loss.even and _largest_scale(shape.loss) < least:
+    least, _ = scales(shape)
+    if shape.loss.even and _largest_scale(shape) < least:
         raise ValueError(
             f"threshold must be at least {least:g} for {NAME}, in units of half the targets' "
             f"range; got {shape.loss.parameter:g}. Narrower bounds of the targets make it larger."

@@ -153,6 +153,15 @@ def test_weights_that_are_cut(rows):
         np.testing.assert_allclose(problem.with_weights_cut(0.5).objective(w), expected, rtol=1e-9)
     with pytest.raises(ValueError, match="weighted rows"):
         Problem(X, y, data_norm=2.0).with_weights_cut(0.5)
+    # Once more; and what cannot be is refused before a block is read.
+    twice = memory.with_weights_cut(1.0).with_weights_cut(6.0)
+    found = blocks.with_weights_cut(1.0).with_weights_cut(6.0)
+    np.testing.assert_allclose(found.objective(w), twice.objective(w), rtol=1e-9)
+    assert abs(twice.objective(w) - memory.with_weights_cut(6.0).objective(w)) > 0.1
+    with pytest.raises(ValueError, match="at must be a real number"):
+        blocks.with_weights_cut(0.0)
+    with pytest.raises(ValueError, match="weighted rows"):
+        BlockProblem(from_npy(X, y, block_rows=70), data_norm=2.0).with_weights_cut(0.5)
 
 
 def signs(positive, labels):

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -229,6 +230,21 @@ def test_arguments(changed, match):
     with pytest.raises((TypeError, ValueError), match=match):
         account.disjoint(**{**settings, **changed})
     assert len(account.events) == 1
+
+
+def test_no_other_event_passes_for_the_payment():
+    """One fit would pay for parts that are worth it once more."""
+    account = BudgetAccountant(WHOLE)
+    account.disjoint("months", PART)
+    (paid,) = account.events
+    for named in (paid, replace(paid, where="parts 'years'")):
+        for spend_it in (account.charge, lambda events: account.check(*events)):
+            with pytest.raises(ValueError, match=r"disjoint\(\) pays.* Nothing was spent"):
+                spend_it([named])
+    with account, pytest.raises(ValueError, match="Nothing was spent"):
+        Ledger(WHOLE).spend(paid)
+    assert account.events == (paid,)
+    account.charge([replace(paid, where="parts of months")])
 
 
 def test_names_of_parts():

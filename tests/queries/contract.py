@@ -435,7 +435,7 @@ def alone(query: Any) -> list[tuple[Any, ...]]:
 def stacks(query: Any) -> list[tuple[Any, ...]]:
     """Coordinates for scores, others for curvatures, weights near and far, scales and parts."""
     score, curvature = transform_of(query), stretched(query)
-    least, largest = estimating.scales(query.shape.loss)
+    least, largest = estimating.scales(query.shape)
     scales = itertools.cycle((largest, 0.2, least) if largest > least else (1.0,))
     parts = itertools.cycle((1.0, 0.3, 4.0, 1.0, 0.01) if query.shape.several_rows else (1.0,))
     return [
@@ -460,8 +460,9 @@ WEIGHTED = {
 
 
 def weighted_of(loss: Loss) -> list[tuple[Any, float]]:
-    """Those that a loss has: targets are counted with a log link alone."""
-    return [one for one in WEIGHTED.items() if loss.log_link or one[0] is not TargetSizes]
+    """Those that a loss has: targets are counted with a log link alone, slopes with a scale."""
+    left = () if loss.log_link else (TargetSizes,) if loss.even else (TargetSizes, ResidualSizes)
+    return [one for one in WEIGHTED.items() if one[0] not in left]
 
 
 #: Two columns of three in bins, and long rows.
