@@ -77,7 +77,7 @@ Indices = NDArray[np.int64]
 # to a sum, per unit of a record's bound, with coordinates that need not reach far.
 _LEAST_SCALE, _LEAST_RESIDUAL, _LITTLE = 2.0**-8, 2.0**-12, 0.01
 # How much farther than the least limit coordinates may reach, of any loss.
-_FARTHEST = 2.0**15
+_FARTHEST = 2.0**9
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 14.0
 # Around the scale the curvature falls from 1 to 0 over this share of it.
