@@ -47,8 +47,9 @@ _MOVE = 0.75
 # And with a log link, where a larger share of the curvature is cut, or the mean square of the
 # margins' moves is larger; that of any intercept, where it misses a larger part of its error.
 _LOST, _STRAYED, _MISSED_BY_INTERCEPT = 0.33, 0.06, 0.5
-# Why one is refused: its directions hide in the noise, margins move too far, or most others are.
-_HIDES, _MOVES, _AMONG = 1.0, 2.0, 3.0
+# Why one is refused: its directions hide in the noise, margins move too far, most others are, or
+# what is cut may move it.
+_HIDES, _MOVES, _AMONG, _CUT = 1.0, 2.0, 3.0, 4.0
 # Where more than this share is refused, so are the rest.
 _MOST = 0.75
 # Of the limit of a stack's reach, for each of its three blocks.
@@ -505,15 +506,25 @@ class Steps:
         """
         loads = (self.ask.transform @ self.whiten @ found.vectors) ** 2 / found.values
         hidden = loads[:, ~found.seen].sum(axis=1) > most * loads.sum(axis=1)
-        if self.ask.shape.intercept != 0.0:
-            # What columns that hide have for a mean, times their weights, goes to the intercept.
-            withheld = float(self.ask.transform[-1] @ found.withheld)
-            hidden[-1] |= abs(withheld) > _MISSED_BY_INTERCEPT * math.sqrt(covariance[-1, -1])
         far = self._far(found, covariance, peaks, _MOVE * bend)
         refused: Vector = np.where(hidden, _HIDES, np.where(far, _MOVES, 0.0))
+        if self.ask.shape.intercept != 0.0 and refused[-1] == 0.0:
+            refused[-1] = self._intercept_misses(found, math.sqrt(covariance[-1, -1]))
         if np.mean(refused > 0.0) > _MOST:
             refused[refused == 0.0] = _AMONG  # it rests on what the others could not
         return refused
+
+    def _intercept_misses(self, found: Found, error: float) -> float:
+        """Why half of the intercept's error may be missing; 0 if it is not.
+
+        Columns that hide take their means, times their weights, out of it; residuals that are cut,
+        if they are on one side, what is cut.
+        """
+        withheld = abs(float(self.ask.transform[-1] @ found.withheld))
+        if withheld > _MISSED_BY_INTERCEPT * error:
+            return _HIDES
+        cut = found.cut / abs(self.ask.shape.intercept)
+        return _CUT if cut > _MISSED_BY_INTERCEPT * error else 0.0
 
     def _far(
         self, found: Found, covariance: Matrix, peaks: Vector, most: float
@@ -531,11 +542,10 @@ class Steps:
         drive = np.maximum(np.linalg.norm(by_columns, axis=1) / variances, peaks)
         allowed = float(ndtri(0.975)) * np.sqrt(np.diag(covariance))
         far: NDArray[np.bool_] = (allowed + np.abs(self.ask.transform @ found.moved)) * drive > most
-        if self.ask.shape.intercept != 0.0:
-            # What a linear step misses of an exponential, or a cut of residuals, goes to it.
-            missed = 0.5 * found.strayed if log_link else found.cut
+        if log_link and self.ask.shape.intercept != 0.0:
+            # What a linear step misses of an exponential goes to the intercept.
             error = abs(self.ask.shape.intercept) * math.sqrt(covariance[-1, -1])
-            far[-1] |= missed > _MISSED_BY_INTERCEPT * error
+            far[-1] |= 0.5 * found.strayed > _MISSED_BY_INTERCEPT * error
         return far
 
     def _lost(self, found: Found) -> float:

@@ -423,7 +423,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     The history has the `covariance` of the weights, what of it would be left without noise,
     `sampling`, and for each weight why its variance is `refused`: 0 if it is not, 1 where
     directions hide in the noise, 2 where margins move too far, 3 for the rest where more than three
-    quarters are refused.
+    quarters are refused, 4 for an intercept that residuals which are cut may move.
     """
     settings, shape, asked = plan.settings, plan.shape, plan.settings.mechanisms
     part = 1.0
