@@ -17,10 +17,13 @@ from dpfast._validation import check_real
 REASONS = (
     "",
     "what determines it hides in the noise: more rows, a larger budget, fewer columns or columns "
-    "scaled to a declared range would show it; the others are those of the model without it",
+    "scaled to a declared range would show it; the others, the intercept most of all, are those of "
+    "the model without it",
     "too few rows determine it, or they are too uneven, for its error to be nearly normal: more "
     "rows or a larger budget would do",
     "nearly all the others are refused, and it rests on the same rows",
+    "residuals that are cut may move it by half of its error, should the largest be on one side: "
+    "more rows or a larger budget would show where they end",
 )
 
 

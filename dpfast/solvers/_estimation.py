@@ -45,10 +45,11 @@ _FLOOR = 1.0
 # Variances are refused where margins move farther than this part of what the curvature bears.
 _MOVE = 0.75
 # And with a log link, where a larger share of the curvature is cut, or the mean square of the
-# margins' moves is larger; that of the intercept, where it misses a larger part of its error.
+# margins' moves is larger; that of any intercept, where it misses a larger part of its error.
 _LOST, _STRAYED, _MISSED_BY_INTERCEPT = 0.33, 0.06, 0.5
-# Why one is refused: its directions hide in the noise, margins move too far, or most others are.
-_HIDES, _MOVES, _AMONG = 1.0, 2.0, 3.0
+# Why one is refused: its directions hide in the noise, margins move too far, most others are, or
+# what is cut may move it.
+_HIDES, _MOVES, _AMONG, _CUT = 1.0, 2.0, 3.0, 4.0
 # Where more than this share is refused, so are the rest.
 _MOST = 0.75
 # Of the limit of a stack's reach, for each of its three blocks.
@@ -115,10 +116,39 @@ class Found:
     values: Vector
     vectors: Matrix
     seen: NDArray[np.bool_]
+    withheld: Vector  # of the last step, along directions that hide
+    cut: float  # of the residuals' mean, where they were cut: at most, as far as counts tell
     noise: Matrix  # covariance of that in the mean score, the curvature's included
     scale: float  # at which residuals are cut; 1 for other slopes
     strayed: float  # mean square of the margins' moves to the estimate from where scores were asked
     curvature_bound: float  # of a row, in units of the mean curvature
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """Of residuals: shares of the rows, at most, that are beyond some sizes; none if none is cut.
+
+    Counts hide the residuals' sign, and the noise hides the largest.  They are taken to be on one
+    side, like those of an exponential law less its mean: ``P(r > x) = exp(-(1 + x / t))``, so that
+    a share and its size tell t.
+    """
+
+    shares: Vector = field(default_factory=lambda: np.zeros(0))
+    sizes: Vector = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def of(cls, counts: Vector, noise: float, sizes: Vector) -> _Tail:
+        """From counts at sizes, from the largest down, with this noise: one deviation up."""
+        beyond = np.maximum(np.cumsum(counts)[: len(sizes)], 0.0)
+        beyond += noise * np.sqrt(np.arange(1.0, len(sizes) + 1.0))
+        return cls(np.minimum(beyond / max(float(counts.sum()), noise), 1.0), sizes)
+
+    def beyond(self, size: float) -> float:
+        """Mean of what residuals have above a size, the least that a share allows."""
+        if len(self.sizes) == 0:
+            return 0.0
+        lengths = self.sizes / np.maximum(-np.log(self.shares) - 1.0, 0.1)
+        return float(np.min(self.shares * lengths * np.exp((self.sizes - size) / lengths)))
 
 
 @dataclass(frozen=True)
@@ -141,6 +171,11 @@ class _Path:
         weights = self.course.weights(np.array(self.scales))
         deviation = float(np.linalg.norm(weights * self.deviations))
         return weights @ np.array(self.points), weights @ np.array(self.scores), deviation
+
+    def cut(self, tail: _Tail) -> float:
+        """What the scales of the mean score cut off the mean of the residuals, at most."""
+        beyond = [tail.beyond(scale) for scale in self.scales]
+        return float(self.course.weights(np.array(self.scales)) @ beyond)
 
     def strayed(self, v: Vector, metric: Matrix) -> float:
         """Mean square distance of a point from where the scores were released."""
@@ -166,7 +201,7 @@ class Asking:
         pull: Matrix,
         part: float = 1.0,
     ) -> None:
-        self.scale, self.weight = scales(shape)[1], 1.0
+        self.scale, self.weight, self.tail = scales(shape)[1], 1.0, _Tail()
         self.shape, self.curator, self.transform = shape, curator, transform
         self.limit, self.pull, self.part = limit, pull, part
         self.n, self.dim = shape.n_samples, shape.dim
@@ -203,6 +238,11 @@ class Asking:
         counts, loss = self.release(sizes, stack), self.shape.loss
         first = _first_heard(counts, sizes.stddev)
         size = largest if first is None else _ROOM * float(sizes_of(self.shape)[first])
+        self.tail = _Tail()
+        if loss.even and first is not None and size < largest:
+            # Sizes of a step begin half way to the one below.
+            ends = 2.0**-0.25 * sizes_of(self.shape)[: first + 1]
+            self.tail = _Tail.of(counts, sizes.stddev, ends)
         if loss.log_link:
             size = max(size, self._tail(counts, deviation))
         self.scale = min(largest, max(scales(self.shape)[0], size))
@@ -399,6 +439,9 @@ class Steps:
         inverse = np.asarray(np.linalg.inv(curvature + self.ask.pull), dtype=np.float64)
         mean, score, deviation = path.mean()
         change = -inverse @ score
+        values, vectors, seen = told
+        hidden = self.whiten @ vectors[:, ~seen]
+        longer = 1.0 / values[~seen] - 1.0 / np.maximum(values[~seen], 1.0)
         noise = self._noise(deviation, second.stddev / self.ask.n, change)
         moved = mean + change - path.points[path.course.curvature_at]
         assert isinstance(second.query, WeightedCurvature)
@@ -407,9 +450,11 @@ class Steps:
             moved=moved,
             curvature=curvature,
             inverse=inverse,
-            values=told[0],
-            vectors=told[1],
-            seen=told[2],
+            values=values,
+            vectors=vectors,
+            seen=seen,
+            withheld=-hidden @ (longer * (hidden.T @ score)),
+            cut=path.cut(self.ask.tail),
             noise=noise,
             scale=path.scales[-1],
             strayed=path.strayed(mean + change, curvature) / self.unit,
@@ -463,9 +508,23 @@ class Steps:
         hidden = loads[:, ~found.seen].sum(axis=1) > most * loads.sum(axis=1)
         far = self._far(found, covariance, peaks, _MOVE * bend)
         refused: Vector = np.where(hidden, _HIDES, np.where(far, _MOVES, 0.0))
+        if self.ask.shape.intercept != 0.0 and refused[-1] == 0.0:
+            refused[-1] = self._intercept_misses(found, math.sqrt(covariance[-1, -1]))
         if np.mean(refused > 0.0) > _MOST:
             refused[refused == 0.0] = _AMONG  # it rests on what the others could not
         return refused
+
+    def _intercept_misses(self, found: Found, error: float) -> float:
+        """Why half of the intercept's error may be missing; 0 if it is not.
+
+        Columns that hide take their means, times their weights, out of it; residuals that are cut,
+        if they are on one side, what is cut.
+        """
+        withheld = abs(float(self.ask.transform[-1] @ found.withheld))
+        if withheld > _MISSED_BY_INTERCEPT * error:
+            return _HIDES
+        cut = found.cut / abs(self.ask.shape.intercept)
+        return _CUT if cut > _MISSED_BY_INTERCEPT * error else 0.0
 
     def _far(
         self, found: Found, covariance: Matrix, peaks: Vector, most: float

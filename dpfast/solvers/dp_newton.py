@@ -56,8 +56,10 @@ What is not believed.  A coefficient's variance is refused, by what was released
   residuals past where they are cut, when the coefficient moves by what the interval allows, or did
   move in the last steps;
 * the mean is an exponential, of margins that differ by more than the bound of a row's curvature
-  bears, or that moved so far that a linear step misses what they bend (of the intercept: if that is
-  more than half of its error);
+  bears, or that moved so far that a linear step misses what they bend;
+* it is the intercept's, and half of its error may be missing: by that bend, by the residuals that
+  are cut, if the largest are on one side, or by steps that were not taken along directions that do
+  not stand out;
 * more than three quarters of all coefficients are refused.
 
 Privacy
@@ -421,7 +423,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     The history has the `covariance` of the weights, what of it would be left without noise,
     `sampling`, and for each weight why its variance is `refused`: 0 if it is not, 1 where
     directions hide in the noise, 2 where margins move too far, 3 for the rest where more than three
-    quarters are refused.
+    quarters are refused, 4 for an intercept that residuals which are cut may move.
     """
     settings, shape, asked = plan.settings, plan.shape, plan.settings.mechanisms
     part = 1.0

@@ -136,8 +136,8 @@ def test_plain_types_give_the_same_estimates(codes):
     ("changes", "expected"),
     [
         ({"more": 1}, "expected an object with refused, covariance and sampling"),
-        ({"refused": [0, 1]}, "refused must hold 3 whole numbers from 0 to 3"),
-        ({"refused": [0, 1, 4]}, "refused must hold 3 whole numbers"),
+        ({"refused": [0, 1]}, "refused must hold 3 whole numbers from 0 to 4"),
+        ({"refused": [0, 1, 5]}, "refused must hold 3 whole numbers"),
         ({"refused": [0, 1, True]}, "refused must hold 3 whole numbers"),
         ({"covariance": [[1.0]]}, "covariance must hold 2 lists of 2 numbers"),
         ({"covariance": [[1.0, 0.0], [0.0, "1"]]}, "covariance must hold 2 lists"),
