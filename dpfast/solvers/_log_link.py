@@ -161,14 +161,15 @@ def shares(rows: float, dim: int) -> tuple[float, float, float]:
 
     `rows` is µ n / k.
     """
+    # Rare targets hide in the noise of the counts where other tables have rows enough.
+    for_counts = min(0.4, max(0.03, min(0.1, 100.0 / rows), (40.0 / rows) ** 2))
     worth = _worth(rows / dim, dim) ** 2
     for_mean = _MEAN_SHARE + _MORE_MEAN * (1.0 - worth)
     # A gradient of d entries is √d times as long as the part of the mean in it: noise in d weights
     # is d² times that of the mean with the same budget, which is least in all with d times less.
-    for_mean = max(for_mean, worth * min(_MOST_MEAN, _PART / dim))
-    # Rare targets hide in the noise of the counts where other tables have rows enough.
-    for_counts = max(0.03, min(0.1, 100.0 / rows), (40.0 / rows) ** 2)
-    return min(0.4, for_counts), for_mean, _CALIBRATION_SHARE
+    # Where counts take much, that is of what they leave.
+    for_part = min(_MOST_MEAN, _PART / dim, 0.5 - 0.75 * for_counts)
+    return for_counts, max(for_mean, worth * for_part), _CALIBRATION_SHARE
 
 
 def _worth(u: float, dim: int) -> float:
