@@ -103,6 +103,7 @@ def compare(sizes, d, storage, intercept, loss, n_classes=1, most=35, transforme
         (1e9, math.inf, math.inf, 1.0, None),
         (0.8 * length, 0.5 * length, math.inf, 1.3, None),
         (2.0 * length, math.inf, 3.0, 2.0, None),
+        (1e9, math.inf, 0.2, 1.0, None),  # less than slopes of single rows
     ]
     if n_classes > 1 or loss.multiclass:
         ways += [(1.5 * length, 0.5 * length, math.inf, 1.3, 0.0), (length, 9.0, 3.0, 1.3, 0.3)]

@@ -135,6 +135,25 @@ def csv_of(arguments: argparse.Namespace, declared: CsvForm) -> CsvForm:
     return csv_form(given) if given else declared
 
 
+def add_scored(command: argparse.ArgumentParser, rows: str) -> None:
+    """Add a model file, rows that it is to score, and what the scores mean."""
+    command.add_argument("model", metavar="MODEL.json", help="model file written by 'dpfast fit'")
+    command.add_argument("data", metavar="DATA", help=f"{rows}: .csv, .csv.gz or .parquet")
+    command.add_argument(
+        "--threshold", type=float, metavar="P",
+        help="probability from which on a row counts as the second of two classes (default: 0.5, "
+        "or what the model learned)",
+    )  # fmt: skip
+    add_csv(command, "those of the fit")
+
+
+def scored_model(arguments: argparse.Namespace) -> TableModel:
+    """The model that :func:`add_scored` names, which reads rows as they are written."""
+    model = TableModel.load(arguments.model)
+    model.schema_ = replace(model.schema_, csv=csv_of(arguments, model.schema_.csv))
+    return model
+
+
 def add_prior(command: argparse.ArgumentParser) -> None:
     """Add ``--prior``."""
     command.add_argument(

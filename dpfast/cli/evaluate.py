@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
-from dpfast.cli._arguments import Commands, add_csv, add_json, csv_of
+from dpfast.cli._arguments import Commands, add_json, add_scored, scored_model
 from dpfast.cli._screen import located, reading, say, show_json, show_scores
 from dpfast.errors import DataError
-from dpfast.tabular import TableModel, Tally
+from dpfast.tabular import Tally
 
 _UNPROTECTED = (
     "These scores are NOT PRIVATE: they are computed from the rows without noise, and the "
@@ -27,25 +26,14 @@ def add(commands: Commands) -> None:
         "scores are exact: this is NOT PRIVATE. No model is fitted, nothing is spent, nothing is "
         "written.",
     )
-    evaluate.add_argument("model", metavar="MODEL.json", help="model file written by 'dpfast fit'")
-    evaluate.add_argument(
-        "data", metavar="DATA", help="rows with their target: .csv, .csv.gz or .parquet"
-    )
-    evaluate.add_argument(
-        "--threshold", type=float, metavar="P",
-        help="probability from which on a row counts as the second of two classes (default: 0.5, "
-        "or what the model learned)",
-    )  # fmt: skip
-    add_csv(evaluate, "those of the fit")
+    add_scored(evaluate, "rows with their target")
     add_json(evaluate)
     evaluate.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, predict, compare, print."""
-    model = TableModel.load(arguments.model)
-    model.schema_ = replace(model.schema_, csv=csv_of(arguments, model.schema_.csv))
-    tally = Tally()
+    model, tally = scored_model(arguments), Tally()
     with reading(arguments.data) as progress:
         try:
             scores = model.evaluate(

@@ -6,14 +6,13 @@ import argparse
 import csv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dpfast._csv_form import CsvForm
 from dpfast._files import PARQUET, atomic_file, atomic_writer, ends_in, import_parquet
-from dpfast.cli._arguments import Commands, add_csv, add_json, csv_of
+from dpfast.cli._arguments import Commands, add_json, add_scored, scored_model
 from dpfast.cli._screen import UndeclaredError, check_writable, located, note, reading, show_json
 from dpfast.errors import DataError
 from dpfast.tabular import (
@@ -41,8 +40,7 @@ def add(commands: Commands) -> None:
         "second one), for more of them one 'probability_CLASS' each; of a family without "
         "probabilities, 'margin'.",
     )
-    predict.add_argument("model", metavar="MODEL.json", help="model file written by 'dpfast fit'")
-    predict.add_argument("data", metavar="DATA", help="rows to predict: .csv, .csv.gz or .parquet")
+    add_scored(predict, "rows to predict")
     predict.add_argument(
         "-o", "--output", required=True, metavar="OUT",
         help="file to write: CSV as DATA is written, compressed if its name ends in .gz, or "
@@ -52,22 +50,16 @@ def add(commands: Commands) -> None:
         "--id", default="", metavar="A,B", help="columns of DATA to be written in front"
     )
     predict.add_argument(
-        "--threshold", type=float, metavar="P",
-        help="probability from which on a row counts as the second of two classes (default: 0.5, "
-        "or what the model learned)",
-    )  # fmt: skip
-    predict.add_argument(
         "--fail-on-undeclared", action="store_true",
         help="exit with code 4 if values were never declared; the predictions are written",
     )  # fmt: skip
-    add_csv(predict, "those of the fit")
     add_json(predict)
     predict.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read, predict, write, say what was done."""
-    model = TableModel.load(arguments.model)
+    model = scored_model(arguments)
     check_writable(arguments.output, arguments.model, arguments.data)
     if ends_in(arguments.output, PARQUET):
         import_parquet()
@@ -76,7 +68,6 @@ def run(arguments: argparse.Namespace) -> None:
             f"OUT must end in .csv, .csv.gz or .parquet; got {arguments.output!r}. Spreadsheets "
             "open the first."
         )
-    model.schema_ = replace(model.schema_, csv=csv_of(arguments, model.schema_.csv))
     form = form_of(arguments.data, model.schema_.csv)
     columns = _Columns(model, arguments.threshold)
     ids = [name.strip() for name in arguments.id.split(",") if name.strip()]

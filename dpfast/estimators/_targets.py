@@ -124,8 +124,8 @@ class LogMean:
         """From the loss, of any width, and the public range of the targets.
 
         With an intercept margins are 0 in the middle of the range of positive targets (in
-        logarithms), and `count_width` below the highest one, a twentieth of it, for those that can
-        be 0; without one nothing can be divided.
+        logarithms), and `count_width` below the highest one for those that can be 0; without one
+        nothing can be divided.
         """
         positive = loss.target_range[0] > 0.0
         log_low, log_high = math.log(low) if positive else -math.inf, math.log(high)

@@ -77,7 +77,7 @@ def _resolve(
     Whitened descent clips groups of rows, the others weigh them.
     """
     hint = _OTHER_SOLVERS if solver in _NOT_PRIVATE else ""
-    if solver in ("gd", "hb", "nag", "agd", "sgd"):
+    if f"dp-{solver}" in SOLVERS:
         hint = f"Did you mean 'dp-{solver}'?"
     check_choice("solver", solver, ("auto", *SOLVERS), hint)
     if solver != "auto":

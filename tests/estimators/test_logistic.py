@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression as Reference
 
@@ -171,3 +172,15 @@ def test_no_class_is_impossible(classification):
     np.testing.assert_array_equal(model.predict(X) == model.classes_[1], found > 0.3)
     with pytest.raises(ValueError, match=r"least_probability must be .*got 0\.7"):
         fitted(X, y, least_probability=0.7)
+
+
+def test_sparse_rows_give_the_same_model(classification):
+    X, y = classification
+    X = np.where(np.abs(X) < 0.5, 0.0, X)
+    expected = fitted(X, y, random_state=0)
+    for convert in (scipy.sparse.csr_matrix, scipy.sparse.csr_array, scipy.sparse.csc_array):
+        model = fitted(convert(X), y, random_state=0)
+        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
+        np.testing.assert_allclose(
+            model.predict_proba(convert(X)), expected.predict_proba(X), atol=1e-9
+        )
