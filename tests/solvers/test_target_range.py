@@ -94,18 +94,21 @@ def test_a_descent_begins_between_two_places_far_apart(epsilon):
     assert np.mean(np.square(starts - y.mean())) < 0.1 * y.var()
 
 
+def places_of_few(y, rows):
+    """Thirty places that are learned with µn/√k as large as `rows`."""
+    budget = Budget(mu=rows * math.sqrt(2.0) / len(y))
+    problem = Problem(np.zeros((len(y), 1)), y, "huber", data_norm=1.0, intercept=1.0)
+    target = plan(problem, "dp-whitened-gd", budget).settings.target_range
+    curators = (Curator(problem, Ledger(budget), SecureGenerator(seed)) for seed in range(30))
+    return [learn_range(target, curator) for curator in curators]
+
+
 @pytest.mark.parametrize("rows", [1, 6, 12, 25])
 def test_few_rows_in_known_bounds_lose_nothing_to_the_search(rows):
     """A descent begins hardly farther from the mean than the middle of the bounds is."""
     rng = np.random.default_rng(8)
     y = np.clip(0.1 + 0.35 * rng.standard_normal(60), -1.0, 1.0)
-    budget = Budget(mu=rows * math.sqrt(2.0) / len(y))
-    problem = Problem(np.zeros((len(y), 1)), y, "huber", data_norm=1.0, intercept=1.0)
-    settled = plan(problem, "dp-whitened-gd", budget)
-    places = []
-    for seed in range(30):
-        curator = Curator(problem, Ledger(budget), SecureGenerator(seed))
-        places.append(learn_range(settled.settings.target_range, curator))
+    places = places_of_few(y, rows)
     assert np.mean([place.half == 1.0 for place in places]) > 0.9
     apart = np.array([place.start for place in places]) - y.mean()
     assert np.mean(apart**2) <= y.mean() ** 2 + 0.05 * y.var()
@@ -118,15 +121,8 @@ def test_a_descent_of_few_rows_begins_where_skewed_targets_are(rows, most, zeros
     rng = np.random.default_rng(10)
     costs = np.exp(1.2 * rng.standard_normal(400)) * (rng.random(400) >= zeros)
     y = np.minimum(costs / 15.0 - 1.0, 1.0)
-    budget = Budget(mu=rows * math.sqrt(2.0) / len(y))
-    problem = Problem(np.zeros((len(y), 1)), y, "huber", data_norm=1.0, intercept=1.0)
-    settled = plan(problem, "dp-whitened-gd", budget)
-    lost = []
-    for seed in range(30):
-        curator = Curator(problem, Ledger(budget), SecureGenerator(seed))
-        start = learn_range(settled.settings.target_range, curator).start
-        lost.append(np.log1p((start - y.mean()) ** 2 / y.var()))
-    assert np.exp(np.mean(lost)) < most
+    apart = np.array([place.start for place in places_of_few(y, rows)]) - y.mean()
+    assert np.exp(np.mean(np.log1p(apart**2 / y.var()))) < most
 
 
 @pytest.mark.parametrize("factor", [1.0, 1000.0])
