@@ -810,7 +810,7 @@ class PrivateLinearModel(Versioned):
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Share of the rows whose class is predicted; of numbers R², with a log link D².
+        """Accuracy of a classifier, R² of a regressor, D² with a log link.
 
         R² and D² are shares of the variance and of the deviance: 1 is perfect, a constant has 0.
 

@@ -204,8 +204,8 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Of more than two classes, each one's probability against the rest, divided by their sum;
-            with ``multi_class="multinomial"`` the softmax of the margins.
+            With more than two classes, the softmax of the margins if they were learned all at once;
+            otherwise each class's probability against the rest, divided by their sum.
         """
         margins = self.decision_function(X)
         if margins.ndim == 1:
