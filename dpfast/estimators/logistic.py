@@ -52,8 +52,8 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         budget. If the probabilities are right, it maximizes the mean of the two recalls.
     least_probability : float or "auto", default="auto"
         Added to each probability before these are divided by their sum, so that no class is said
-        to be impossible. "auto" is one over the number of rows, times epsilon if that is less than
-        1: smaller shares of the rows hide in the noise. 0 leaves the probabilities of the margins.
+        to be impossible. "auto" is ``1 / (n_samples * min(1, epsilon))``: smaller shares of the
+        rows hide in the noise. 0 leaves the probabilities of the margins.
 
     Attributes
     ----------
