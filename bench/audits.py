@@ -3,8 +3,8 @@
     DPFAST_AUDIT_RESULTS=folder python -m pytest -m audit -n 2 tests/audit/test_audit_solvers.py
     python -m bench.audits folder
 
-brings the rows that the folder has results of into the table of docs/audits.md, which is the
-record.  A row is of all the losses of a solver: it is replaced whole.
+brings the rows that the folder has results of into the table of docs/audit_table.md, which is
+the record.  A row is of all the losses of a solver: it is replaced whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from bench.report import markdown_table, number, read_tables
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "audits.md"
+PAGE = ROOT / "docs" / "audit_table.md"
 TITLE = "The table"
 BEGIN, END = "<!-- table: python -m bench.audits -->\n", "<!-- end of the table -->\n"
 

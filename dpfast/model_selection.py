@@ -298,6 +298,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     n_candidates_, n_train_ : int
         Public: the size of the grid, and of the training part.
     privacy_ : dpfast.privacy.PrivacyReport
+        The guarantee of the whole search.
     classes_ : ndarray
         For classifiers.
 

@@ -94,27 +94,30 @@ class PrivateLinearModel(Versioned):
     ----------
     epsilon : float, default=1.0
         Privacy loss ε > 0.
-    delta : float, default=1e-6
-        Probability δ in [0, 1) outside the ε bound; 0 or None is pure ε-differential privacy.
-        Should be well below ``1 / n_samples``.
+    delta : float or None, default=1e-6
+        Probability δ in [0, 1) with which the ε bound may fail, well below ``1 / n_samples``; 0 or
+        None is pure ε-differential privacy.
     solver : str, default="auto"
-        Private algorithm; see :data:`dpfast.solvers.SOLVERS`.
+        Private algorithm, a name in :data:`dpfast.solvers.SOLVERS`. "auto" chooses one from public
+        quantities.
     data_norm : float or None, default=None
-        Public bound of the rows' Euclidean norms (without the intercept); longer rows are scaled
-        down, in the fit and in predictions. Scale them, too, where you apply `coef_` yourself. None
-        takes it from the data with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+        Public bound of the rows' Euclidean norms, in the units of `X`, without the intercept.
+        Longer rows are scaled down, in the fit and in predictions; scale them, too, where you apply
+        `coef_` yourself. None takes it from the data with a
+        :class:`~dpfast.errors.PrivacyLeakWarning`.
     fit_intercept : bool, default=True
     intercept_scaling : float, default=1.0
-        Value of the constant column, which counts in the row norm. A ridge leaves the intercept
-        alone with "dp-whitened-gd" and "dp-adassp"; others draw it to zero like all weights.
+        Value of the constant column, which counts in the row norm. "dp-whitened-gd" and "dp-adassp"
+        leave the intercept out of the ridge; other solvers shrink it like the weights.
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Which data sets are neighbors: one record is replaced by any other, or is absent.
+        Which data sets are neighbors: one record is replaced by any other, or is absent. The number
+        of rows is public either way.
     solver_options : dict or None, default=None
-        Further options of the solver.
+        Further options of the solver; ``dpfast solvers NAME`` explains them.
     optimizer : str or callable, default="auto"
-        Non-private inner optimizer, for solvers that have one.
+        Non-private inner optimizer (:mod:`dpfast.optimizers`), for solvers that have one.
     accountant : str, default="auto"
-        How privacy is added up; "auto" takes the smallest valid ε.
+        How the costs of the accesses are added up; "auto" takes the smallest valid ε.
     random_state : None, int or NumPy generator, default=None
         None draws the noise from the operating system's randomness. Anything else makes the fit
         repeatable, and its report says not to release it.
@@ -146,11 +149,10 @@ class PrivateLinearModel(Versioned):
     intercept_ : float
         Private intercept; 0.0 without `fit_intercept`.
     column_ranges_ : ndarray of shape (2, n_features) or None
-        Lowest and highest entry of each column that `coef_` is meant for, infinite where no
-        release tells; None if nothing is known. Of classes with fits of their own, what most of
-        these tell. An entry beyond, r times as far from the middle as the ends are, is taken for
-        one 1 / r² as far in predictions: otherwise 999 for a missing value among numbers up to 5
-        would count 200 times as much as they.
+        Lowest and highest entries of each column that the fit found by its releases, infinite
+        where these do not tell; None if none do. Predictions move an entry r times as far from the
+        middle as the ends are to 1 / r² of that distance. Otherwise a code such as 999 for a
+        missing value among numbers up to 5 would count 200 times as much as they.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if `X` had string column names.
@@ -161,7 +163,7 @@ class PrivateLinearModel(Versioned):
     -----
     The number of rows and the shape of X are treated as public.
 
-    There is no `partial_fit`: every call would have to pay, and noise added many times hurts more
+    There is no `partial_fit`: every call would spend budget, and noise added many times hurts more
     than noise added once. Fit on all rows at once.
     """
 
@@ -430,7 +432,7 @@ class PrivateLinearModel(Versioned):
         return (note,)
 
     def fit(self, X: Any, y: ArrayLike | None = None, **fit_params: Unpack[FitParameters]) -> Self:
-        """Fit the model privately; the budget is spent when this returns, or fails after planning.
+        """Fit the model privately; this spends the budget, also if it fails after its checks.
 
         Parameters
         ----------
@@ -808,7 +810,7 @@ class PrivateLinearModel(Versioned):
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Share of the rows whose class is predicted; of numbers R², with a log link D².
+        """Accuracy of a classifier, R² of a regressor, D² with a log link.
 
         R² and D² are shares of the variance and of the deviance: 1 is perfect, a constant has 0.
 

@@ -158,10 +158,11 @@ class PrivateTweedieRegressor(PrivateLogLinkRegressor):
     Parameters
     ----------
     max_exposure : float or None, default=None
-        Public bound of the exposures, required if `fit` gets an `exposure`: how long each row was
-        observed, or how many units it covers. The mean of the target is then the exposure times
-        ``exp(<x, coef_> + intercept_)``; `target_bounds` and predictions are of the target divided
-        by the exposure. `max_weight` is then required only if `fit` also gets a `sample_weight`.
+        Public bound of the exposures, required for ``fit(X, y, exposure=...)``, an array of shape
+        (n_samples,): how long each row was observed, or how many units it covers. The mean of the
+        target is then the exposure times ``exp(<x, coef_> + intercept_)``; `target_bounds` and
+        predictions are of the target divided by the exposure. `max_weight` is then required only if
+        `fit` also gets a `sample_weight`.
     """
 
     __metadata_request__fit: ClassVar[dict[str, None]] = {"exposure": None}

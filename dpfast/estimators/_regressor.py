@@ -29,16 +29,16 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
         Ridge of the mean loss, for targets scaled to [-1, 1]. "auto" lets the solver choose it
         from public quantities.
     target_bounds : tuple of two floats or None, default=None
-        Public lowest and highest target. Targets beyond them are clipped; inside the model, targets
-        are scaled to [-1, 1] (without an intercept, divided by the larger absolute bound). None
-        takes the bounds from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.
+        Public lowest and highest target, in units of the target. Targets beyond them are clipped;
+        inside the model, targets are scaled to [-1, 1] (without an intercept, divided by the larger
+        absolute bound). None takes the bounds from `y` with a
+        :class:`~dpfast.errors.PrivacyLeakWarning`.
 
     Attributes
     ----------
     prediction_range_ : tuple of two floats
-        Lowest and highest prediction: `target_bounds`, or the part of them in which predictions are
-        believed by what the fit released, if it learned where targets are (those that "auto" takes
-        do with a δ). That costs nothing.
+        Lowest and highest prediction: `target_bounds`, or the part of them that the fit's releases
+        support, if the solver learns where targets are (as those of "auto" do with a δ).
     """
 
     _takes_labels = False

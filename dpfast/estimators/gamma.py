@@ -19,7 +19,7 @@ class GammaRegressor(PrivateTweedieRegressor):
     ``z_i = <x̃_i, w>``, where ``x̃_i`` is row i scaled into the ball of radius `data_norm`, followed
     by the constant `intercept_scaling`, and ``t_i`` is the target divided by the geometric mean of
     `target_bounds` (by nothing without an intercept). Where the mean would lie below the lowest
-    target, the exponential goes on in a straight line.
+    target, the exponential continues as a straight line.
 
     Parameters
     ----------

@@ -22,16 +22,15 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
 
     Minimizes ``(1/n) Σ (t_i - <x̃_i, w>)²/2 + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i scaled
     into the ball of radius `data_norm`, followed by the constant `intercept_scaling`, and ``t_i``
-    the target scaled to [-1, 1]. The slope of a square is not bounded, so a single row could pull
-    arbitrarily hard. Residuals beyond 1, which is half the width of `target_bounds`, therefore
-    count linearly (the Huber loss with threshold 1), which moves predictions away from the mean
-    where many targets are at one end and some far from it. "dp-whitened-gd", which "auto" takes for
-    budgets with a δ, learns where targets are, and how far out residuals are worth the noise that
-    they cost: it estimates the mean of skewed targets, too, the better the more rows there are.
-    "objective-perturbation", which "auto" takes for pure budgets, learns where targets are.
-    ``solver="dp-adassp"`` keeps the squares and perturbs sums of products instead, which costs more
-    accuracy on most data. ``inference=True``, whose coefficients have standard errors, keeps them,
-    too.
+    the target scaled to [-1, 1]. The slope of a square is unbounded, so a single row could pull
+    arbitrarily hard. Residuals beyond 1, half the width of `target_bounds`, therefore count
+    linearly (the Huber loss with threshold 1).
+
+    That biases the mean of skewed targets. "dp-whitened-gd", which "auto" takes for budgets with a
+    δ, learns where targets are and up to where residuals are worth their noise; its bias falls with
+    the number of rows. "objective-perturbation", which "auto" takes for pure budgets, learns where
+    targets are. ``solver="dp-adassp"`` and ``inference=True`` keep the squares; the former perturbs
+    sums of products, which costs more accuracy on most data.
 
     Parameters
     ----------

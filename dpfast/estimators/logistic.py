@@ -35,26 +35,25 @@ _MULTINOMIAL = "dp-whitened-gd"
 class LogisticRegression(Inferential, PrivateLinearClassifier):
     """Logistic regression with an (ε, δ)-differential-privacy guarantee.
 
-    Minimizes ``(1/n) Σ log(1 + exp(-y_i <x̃_i, w>)) + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i
-    scaled into the ball of radius `data_norm`, followed by the constant `intercept_scaling`. A fit
-    learns more than two classes within the same budget, see `multi_class`.
+    Minimizes ``(1/n) Σ log(1 + exp(-y_i <x̃_i, w>)) + (α/2)‖w‖²`` privately, where ``y_i`` is -1 or
+    1 and ``x̃_i`` is row i scaled into the ball of radius `data_norm`, followed by the constant
+    `intercept_scaling`. More than two classes share the budget, see `multi_class`.
 
     Parameters
     ----------
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
-        How to learn more than two classes: "multinomial" learns all at once by the multinomial
-        loss, with ``solver="dp-whitened-gd"`` (or "auto"); "ovr" learns one against the rest, with
-        any solver. "auto" is multinomial, which needs less noise, if its solver supports the budget
+        How to learn more than two classes. "multinomial" learns all at once by the multinomial
+        loss, with ``solver="dp-whitened-gd"`` (or "auto"), and needs less noise; "ovr" learns one
+        against the rest, with any solver. "auto" is multinomial if its solver supports the budget
         and the other parameters.
     threshold : float or "balanced", default=0.5
         Probability from which :meth:`predict` returns the second of two classes. "balanced" is the
         share of that class, from a private count of the classes that costs a twentieth of the
         budget. If the probabilities are right, it maximizes the mean of the two recalls.
     least_probability : float or "auto", default="auto"
-        By how much each probability is raised before all are divided by their sum, so that no class
-        is said to be impossible. "auto" is one over the number of rows, times epsilon if that is
-        less than 1: smaller shares of the rows hide in the noise, and far rows have margins that
-        nothing supports. 0 leaves probabilities as the margins tell them.
+        Added to each probability before these are divided by their sum, so that no class is said
+        to be impossible. "auto" is ``1 / (n_samples * min(1, epsilon))``: smaller shares of the
+        rows hide in the noise. 0 leaves the probabilities of the margins.
 
     Attributes
     ----------
@@ -205,8 +204,8 @@ class LogisticRegression(Inferential, PrivateLinearClassifier):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Of more than two classes, each one's probability against the rest, divided by their sum;
-            with ``multi_class="multinomial"`` the softmax of the margins.
+            With more than two classes, the softmax of the margins if they were learned all at once;
+            otherwise each class's probability against the rest, divided by their sum.
         """
         margins = self.decision_function(X)
         if margins.ndim == 1:

@@ -18,8 +18,8 @@ class PoissonRegressor(PrivateTweedieRegressor):
     ``(1/n) Σ (exp(z_i) - t_i z_i) + (α/2)‖w‖²`` privately, ``z_i = <x̃_i, w>``, where ``x̃_i`` is row
     i scaled into the ball of radius `data_norm`, followed by the constant `intercept_scaling`, and
     ``t_i`` is the target divided by a twentieth of the highest one (by nothing without an
-    intercept). Where the mean would lie above the highest target, the exponential goes on in a
-    straight line. The targets need be no counts: any numbers >= 0 will do.
+    intercept). Where the mean would lie above the highest target, the exponential continues as a
+    straight line. Targets may be any numbers >= 0, not only counts.
 
     Examples
     --------

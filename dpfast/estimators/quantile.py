@@ -24,20 +24,19 @@ class QuantileRegressor(PrivateLinearRegressor):
     Minimizes ``(1/n) Σ p(t_i - <x̃_i, w>) + (α/2)‖w‖²`` privately, where ``x̃_i`` is row i scaled
     into the ball of radius `data_norm`, followed by the constant `intercept_scaling`, ``t_i`` the
     target scaled to [-1, 1], and ``p(r) = max(q r, (q - 1) r)`` the pinball loss of the quantile
-    q, rounded off by a parabola where ``|r| <= width``.
+    q, rounded off by a parabola where ``|r| <= width``. Predictions are in units of the target.
 
     Parameters
     ----------
     quantile : float, default=0.5
         The quantile to predict, in (0, 1).
     width : float or None, default=None
-        Half the width of the rounded-off part of the loss, > 0, in units of half the width of
-        `target_bounds` (without an intercept: of the larger absolute value), or of the range within
-        these where most targets are, if the solver learns it (those that "auto" takes: with a δ
-        "dp-whitened-gd", without one "objective-perturbation", for rows). The curvature is ``1 / (2
-        width)``, so a small one costs accuracy under privacy. None is 0.1, which "dp-whitened-gd"
-        narrows step by step, the more the more rows a weight has and the larger epsilon is, to 0.01
-        at least; the plan says to what.
+        Half the width of the rounded-off part of the loss, > 0. The unit is half the width of
+        `target_bounds` (without an intercept, the larger absolute bound), or of the range of most
+        targets if the solver learns it, as those of "auto" do for single rows. The curvature is
+        ``1 / (2 width)``, so a small width costs accuracy. None is 0.1; "dp-whitened-gd" narrows it
+        step by step, to 0.01 at least, the more rows per weight there are and the larger epsilon
+        is. The plan says how far.
 
     Examples
     --------

@@ -24,7 +24,7 @@ class TweedieRegressor(PrivateTweedieRegressor):
     privately, ``z_i = <x̃_i, w>``, where ``x̃_i`` is row i scaled into the ball of radius
     `data_norm`, followed by the constant `intercept_scaling`, and ``t_i`` is the target divided by
     a twentieth of the highest one (by nothing without an intercept). Far outside the targets' range
-    the exponentials go on in straight lines.
+    the exponentials continue as straight lines.
 
     Parameters
     ----------

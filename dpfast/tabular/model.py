@@ -104,9 +104,9 @@ def _has(method: str) -> Callable[[Any], bool]:
 class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
     """A private linear model of a table, from public knowledge about its columns.
 
-    The model scales numbers by their declared ranges, and encodes categories, dates and truth
-    values; the bound of the rows' norms follows from the declaration. It reads nothing from the
-    data that the budget does not pay for.
+    The model scales numbers by their declared ranges and encodes categories, dates and truth
+    values. The bound of the rows' norms follows from the declaration. The budget pays for all that
+    is learned from the data.
 
     Parameters
     ----------
@@ -124,7 +124,8 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
     neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
         Which data sets are neighbors: one record is replaced by any other, or is absent.
     target, person, weight : str or None, default=None
-        Names of columns; None takes those that the bounds name.
+        Columns of the target, of whose row it is, and of how much a row counts; None takes those
+        that the bounds name.
     exposure : str or None, default=None
         Column that says how long each row was observed, or how many units it covers, for the
         families "poisson", "gamma" and "tweedie"; None takes the column that the bounds name. The

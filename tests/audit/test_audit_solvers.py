@@ -4,13 +4,14 @@ The whole suite (``-m audit``) takes some 10^4 to 10^5 samples of each data set 
 :mod:`audit.worst_cases`; every day, a few cells with few of them. Lower bounds hold with 99.9 %
 confidence, and seeds are fixed: a cell is the same every time. With ``DPFAST_AUDIT_RESULTS`` set to
 a folder, the whole suite writes its results there; ``python -m bench.audits FOLDER`` makes them the
-table of docs/audits.md.
+table of docs/audit_table.md.
 """
 
 import json
 import os
 import re
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,20 @@ def test_the_table_in_the_docs_is_complete_and_within_the_claims():
     assert len(found) == len(table) and set(found) <= set(cells)
     assert all(count <= cells[name] for name, count in found.items())
     assert all(number(r["measured ε at least"]) <= number(r["claimed ε"]) for r in table)
+
+
+@DOCUMENTED
+def test_the_summary_has_the_largest_share_of_each_solver():
+    most = defaultdict(int)
+    for row in audits.recorded(audits.PAGE.read_text(encoding="utf-8")):
+        kind = "pure" if row["at δ"] == "0" else "approximate"
+        most[row["solver"], kind] = max(most[row["solver"], kind], int(row["of it"].strip("%")))
+    text = audits.PAGE.with_name("audits.md").read_text(encoding="utf-8")
+    shown = {}
+    for solver, *shares in re.findall(r"^\| (`\S+`) \| (\S+) \| (\S+) \|$", text, flags=re.M):
+        for kind, share in zip(("approximate", "pure"), shares, strict=True):
+            shown |= {(solver, kind): int(share.strip("%"))} if share != "–" else {}
+    assert shown == most
 
 
 @DOCUMENTED
