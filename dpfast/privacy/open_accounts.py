@@ -97,7 +97,7 @@ def active_accountants() -> tuple[Charged, ...]:
         If an account is open in the process that started this one, and cannot be charged here, or
         that of a part is open elsewhere.
     """
-    # A list that another thread shortens meanwhile would hide an account from whoever goes along it.
+    # A copy: a list that another thread shortens meanwhile would hide an account.
     own, entered = ACTIVE.get(), tuple(ENTERED)
     opened = [account for account in own if any(account is other for other in entered)]
     above = {account.identity: account for account in _accounts_above(bool(opened))}
