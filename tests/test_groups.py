@@ -13,6 +13,7 @@ import sklearn
 from replay import Forced, Recording
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
+from threadpoolctl import threadpool_limits
 
 from dpfast import (
     Budget,
@@ -33,7 +34,7 @@ from dpfast.blocks import from_npy
 from dpfast.groups import index_groups
 from dpfast.model_selection import PrivateSearchCV, _means
 from dpfast.privacy import BudgetAccountant, Certificate, PrivacyReport, relation_of
-from dpfast.queries import ClippedGradient
+from dpfast.queries import ClippedGradient, GroupGradient
 from dpfast.queries._linear import lengths
 from dpfast.queries.coordinates import column_transform, coordinates_of, reach_of
 from dpfast.random import SecureGenerator
@@ -300,6 +301,29 @@ def test_rows_are_as_long_wherever_they_are(columns, most):
             problem = Problem(X, np.ones(3), data_norm=1.0, groups=ids, max_rows_per_group=most)
             found.append(lengths(problem, transform=transform, reach=100.0, least=0.0))
         np.testing.assert_array_equal(found[1][order], found[0])
+
+
+def test_who_is_first_changes_nobody_elses_alikeness():
+    """It is a quotient of last bits, of rows that all but vanish: here those of the last of 201.
+
+    Whatever BLAS is set to.
+    """
+    rng = np.random.default_rng(1)
+    n, d = 300, 200
+    direction, X = rng.standard_normal(d), rng.standard_normal((n, d))
+    X -= np.outer(X @ direction, direction) / (direction @ direction)
+    X /= 1.1 * np.linalg.norm(X, axis=1).max()
+    X, y = np.vstack([np.zeros((96, d)), np.repeat(X, 2, axis=0)]), np.ones(96 + 2 * n)
+    transform = np.zeros((d + 1, d + 1))
+    transform[:d, -1] = direction
+    found = []
+    for mover in (0, n + 1):
+        owner = np.append([mover] * 96, np.repeat(np.arange(1, n + 1), 2))
+        problem = Problem(X, y, data_norm=1.0, groups=owner)
+        query = GroupGradient(problem.shape, reach_of(problem.shape, transform), weight=0.3)
+        with threadpool_limits(2):
+            found.append(query.evaluate(problem, transform, np.zeros(d + 1), 1.0, 1.0, 1e3, None))
+    assert np.linalg.norm(np.subtract(*found)) <= 2.0 * query.rounding_error()
 
 
 def test_one_row_a_person_is_in_no_part_of_its_own():

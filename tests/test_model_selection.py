@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,6 +31,7 @@ from dpfast.privacy import (
     SelectionEvent,
     audit_epsilon,
 )
+from dpfast.queries import ScoreSum
 from dpfast.random import SecureGenerator
 
 GRID = {"alpha": [1e-3, 1e2]}
@@ -206,6 +208,31 @@ def test_scores_of_persons_do_not_depend_on_how_many_rows_another_has(monkeypatc
             break
         margins.clear()
     np.testing.assert_array_equal(second[1:], first)
+
+
+@pytest.mark.parametrize("stored", [np.asarray, scipy.sparse.csr_array])
+def test_scores_do_not_depend_on_whether_another_row_is_beyond_the_ranges(stored):
+    """Rows that are next to none of two classes, by a model that knows the columns' ranges."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        d, n = int(rng.integers(5, 40)), int(rng.integers(5, 12))
+        far, coef = 3.0 * rng.standard_normal(d), rng.standard_normal(d)
+        drawn = np.sign(far) * np.where(np.abs(far) > 1.0, 1.0 / far**2, np.abs(far))
+        coef -= drawn * (drawn @ coef) / (drawn @ drawn)
+        model = classifier(data_norm=9.0)
+        model.__dict__.update(
+            n_features_in_=d,
+            classes_=np.array([0, 1]),
+            coef_=coef[np.newaxis],
+            intercept_=np.zeros(1),
+            column_ranges_=np.outer([-1.0, 1.0], np.ones(d)),
+        )
+        X, query = np.tile(far, (n, 1)), ScoreSum(n, "l2")
+        near = X.copy()
+        near[0] = 0.1
+        scores = partial(SCORINGS["accuracy"][0], model)
+        one, other = (query.evaluate((stored(x), np.ones(n)), scores)[0] for x in (X, near))
+        assert abs(one - other) <= query.sensitivity("replace_one")
 
 
 def test_searches_repeat_with_their_seed_only(table):

@@ -92,9 +92,18 @@ def _product(X: Any, coef: NDArray[np.float64], cut: Cut) -> Any:
             continue
         far = np.flatnonzero(((entries < low) | (entries > high)).any(axis=1))
         of_far = None if lengths is None else lengths[part][far]
-        rest = _shortened(X[part][far], others, of_far, cut.length)
-        product[start + far] = rest + _drawn(entries[far], low, high) @ coef[columns]
+        rest = _shortened(_apart(X[part][far]), others, of_far, cut.length)
+        product[start + far] = rest + _apart(_drawn(entries[far], low, high)) @ coef[columns]
     return product
+
+
+def _apart(rows: Any) -> Any:
+    """The same rows, stored so that the product of each is the same whichever are beside it.
+
+    Which ones are far is said by the rows, and in dense products last bits follow from where a row
+    is among them; what is predicted for a row, and a private score of that, must not.
+    """
+    return rows if isinstance(rows, CodedMatrix) else scipy.sparse.csr_array(rows)
 
 
 def _drawn(

@@ -31,7 +31,7 @@ import os
 import platform
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from hashlib import sha256
@@ -97,18 +97,19 @@ def active_accountants() -> tuple[Charged, ...]:
         If an account is open in the process that started this one, and cannot be charged here, or
         that of a part is open elsewhere.
     """
-    own = ACTIVE.get()
-    opened = [account for account in own if any(account is other for other in ENTERED)]
+    # A copy: a list that another thread shortens meanwhile would hide an account.
+    own, entered = ACTIVE.get(), tuple(ENTERED)
+    opened = [account for account in own if any(account is other for other in entered)]
     above = {account.identity: account for account in _accounts_above(bool(opened))}
-    if not ENTERED and not above:
+    if not entered and not above:
         return ()
-    if not opened and _parts_alone():
+    if not opened and _parts_alone(entered):
         raise RuntimeError(_OF_A_PART)
     # Whoever paid for a whole part pays nothing more for what is done in its block.
     paid = {account.paid_by for account in opened}
     here = tuple(
         account
-        for account in ENTERED
+        for account in entered
         if account.identity not in paid
         and (account.all_threads or any(account is other for other in own))
     )
@@ -156,10 +157,10 @@ _OF_A_PART = (
 )
 
 
-def _parts_alone() -> bool:
+def _parts_alone(entered: Sequence[Charged]) -> bool:
     """Whether a part is open in this process, and nobody who pays for other threads."""
-    entered = {account.identity for account in ENTERED}
-    return any(a.paid_by is not None and a.paid_by not in entered for a in ENTERED)
+    names = {account.identity for account in entered}
+    return any(a.paid_by is not None and a.paid_by not in names for a in entered)
 
 
 # ---- what child processes are told --------------------------------------------------------------
@@ -175,7 +176,7 @@ def _announce() -> None:
     global _held
     place = Path(_name(os.getpid()))
     records: list[Any] = [a.for_children() for a in ENTERED if a.all_threads]
-    records += [_PART] * _parts_alone()
+    records += [_PART] * _parts_alone(ENTERED)
     try:
         if not records:
             if _held is not None:

@@ -28,8 +28,8 @@ Entrywise = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 # Entries and rows of a piece: its copies stay in cache, and products of matrices want some hundred
 # rows; a power of two of them takes BLAS a third longer.
 _PIECE_ENTRIES, _PIECE_ROWS = 2**15, 240
-# Rows of a product in which each is alike wherever it is.
-_ALIKE_ROWS = 192
+# Rows of a product in which each is alike wherever it is, and of what its columns are a multiple.
+_ALIKE_ROWS, _ALIKE_COLUMNS = 192, 8
 # Sparse rows whose stored entries are copied at once.
 _FACTOR_ROWS = 4096
 # Rounding unit of float32, and from how many columns on it is worth its error.
@@ -521,15 +521,20 @@ def _by_products(
 def products_alike(rows: Matrix, transform: Matrix) -> Matrix:
     """``rows @ transform``, every row of it the same wherever it is among others.
 
-    In products of one size, the last of which is filled up: BLAS adds up what is left over for rows
-    beyond its own pieces in another order, and of rows that all but vanish no other bits remain.
+    In products of one size, the last of which is filled up, and so are columns: BLAS adds up what
+    is left over beyond its own pieces in another order, and of rows that all but vanish no other
+    bits remain.  Of columns it has another order for each of its threads, of which there are
+    several if another thread of this process has set so during a fit.
     """
-    found = np.empty((len(rows), transform.shape[1]))
+    columns = transform.shape[1]
+    found = np.empty((len(rows), columns))
+    if columns % _ALIKE_COLUMNS:
+        transform = np.pad(transform, ((0, 0), (0, -columns % _ALIKE_COLUMNS)))
     for start in range(0, len(rows), _ALIKE_ROWS):
         piece = rows[start : start + _ALIKE_ROWS]
         missing = _ALIKE_ROWS - len(piece)
         full = np.pad(piece, ((0, missing), (0, 0))) if missing else piece
-        found[start : start + _ALIKE_ROWS] = (full @ transform)[: len(piece)]
+        found[start : start + _ALIKE_ROWS] = (full @ transform)[: len(piece), :columns]
     return found
 
 

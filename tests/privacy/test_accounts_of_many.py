@@ -305,6 +305,25 @@ class TestThreads:
             Ledger(BUDGET).spend(STEP)
             assert own.events == inner.events == (STEP,)
 
+    def test_a_block_that_ends_elsewhere_meanwhile_hides_no_other(self):
+        class EndsMeanwhile(BudgetAccountant):
+            """Another thread leaves its block just when it is asked about."""
+
+            @property
+            def identity(self):
+                if looked.is_set() and self in ENTERED:
+                    looked.clear()
+                    self.__exit__(None, None, None)
+                return super().identity
+
+        looked = threading.Event()
+        first = EndsMeanwhile(BUDGET, all_threads=False)
+        first.__enter__()
+        with BudgetAccountant(BUDGET) as outer:
+            looked.set()
+            Ledger(BUDGET).spend(STEP)
+            assert not looked.is_set() and outer.events == (STEP,)
+
     def test_blocks_may_end_in_any_order(self):
         one, two = BudgetAccountant(BUDGET), BudgetAccountant(BUDGET)
         one.__enter__()
