@@ -50,6 +50,10 @@ _RIGHT, _FILLS, _AROUND, _TELL = 0.75, 0.1, 0.05, 20.0
 # range, which cuts what lies beyond; laws that are less likely than the likeliest by the last are
 # left out.
 _NARROWER, _UNLIKELY = 0.1, 1e-6
+# Noise far from narrow targets moves the mean that counts tell by many of their deviations: it is
+# left for the safest place where it loses more by e to this power.  Too few rows to find a range
+# always leave it.
+_MUCH_WORSE = 1.0
 # Of all rounds together: the share of the budget, in units of mu², that lets a twentieth of the
 # rows stand out of the noise of a quarter of the bins (8.5, nearly), between these ends; and more
 # if all rows would not stand out otherwise; but where that is hopeless, nearly nothing, and from
@@ -229,11 +233,11 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
         told = _told(shares, counts, rows)
         middle = 0.5 * _BINS
         places = [middle + trust * (_start(told, quantile) - middle) for quantile in quantiles]
-        if not target.found:
-            places = [
-                _safest(at, quantile, counts, rows, declared)
-                for at, quantile in zip(places, quantiles, strict=True)
-            ]
+        worse = _MUCH_WORSE if target.found else 0.0
+        places = [
+            _safest(at, quantile, counts, rows, declared, worse)
+            for at, quantile in zip(places, quantiles, strict=True)
+        ]
         start, level = (low + (high - low) * at / _BINS for at in places)
         if not right and high - low > _NARROWEST * target.bound:
             first, last = ends(shares, counts, (target.tails[0] * row, target.tails[1] * row))
@@ -304,9 +308,16 @@ def _start(told: Matrix, quantile: float | None) -> float:
 
 
 def _safest(
-    place: float, quantile: float | None, counts: Matrix, rows: Vector, declared: bool
+    place: float,
+    quantile: float | None,
+    counts: Matrix,
+    rows: Vector,
+    declared: bool,
+    worse: float,
 ) -> float:
     """Where a constant loses least in the geometric mean over the laws, in bins.
+
+    Or the `place` itself, unless it loses more by e to the power `worse`.
 
     Losses are in units of each law's own variance: far from targets that are a thousand times
     narrower than the bounds a constant loses a million times as much as that far from the middle of
@@ -322,8 +333,8 @@ def _safest(
     at = laws.center[kept] + (0.0 if quantile is None else ndtri(quantile)) * width
     at = np.where(width < _FILLS * _BINS, at, place)
     found = np.append(np.arange(0.5, _BINS), place)
-    lost = np.log1p(np.square((found[:, None] - at) / width)) @ known[kept]
-    return float(found[np.argmin(lost)])
+    lost = np.log1p(np.square((found[:, None] - at) / width)) @ (known[kept] / known[kept].sum())
+    return place if lost[-1] <= lost.min() + worse else float(found[np.argmin(lost)])
 
 
 def _filling() -> Vector:

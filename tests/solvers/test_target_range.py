@@ -125,6 +125,15 @@ def test_a_descent_of_few_rows_begins_where_skewed_targets_are(rows, most, zeros
     assert np.exp(np.mean(np.log1p(apart**2 / y.var()))) < most
 
 
+@pytest.mark.parametrize("rows", [22, 45])
+def test_noise_far_from_narrow_targets_hardly_moves_where_a_descent_begins(rows):
+    """The mean of all counts is some deviations away, and loses 20 times what a constant does."""
+    y = np.random.default_rng(3).lognormal(0.0, 0.8, 200)
+    y = y / (500.0 * y.max()) - 1.0
+    apart = np.array([place.start for place in places_of_few(y, rows)]) - y.mean()
+    assert np.exp(np.mean(np.log1p(apart**2 / y.var()))) < 5.0
+
+
 @pytest.mark.parametrize("factor", [1.0, 1000.0])
 @pytest.mark.parametrize("quantile", [0.1, 0.9])
 def test_other_quantiles_than_the_median_under_wide_bounds(quantile, factor):
