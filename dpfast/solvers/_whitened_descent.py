@@ -196,7 +196,7 @@ def descend(
             late = late + v * (k >= settings.iterations - settings.late)
     count, change = settings.iterations - averaged, gradients.change
     mean = total / count
-    if settings.classes is None and shape.loss.multiclass:
+    if settings.classes is None and plain:
         slopes = told[: coordinates.free] / (settings.curvature * gradients.noise)
         mean += _on_the_way(slopes / math.sqrt(count)) * (late / settings.late - mean)
     if settings.james_stein and settings.link is None:

@@ -295,7 +295,7 @@ def test_a_column_that_does_not_vary_has_a_small_weight_in_every_loss(estimator,
     for seed in range(8):
         model = estimator(8.0, 1e-6, data_norm=2.0, random_state=seed, **declared).fit(X, y)
         weights.append(np.abs(np.atleast_2d(model.coef_)[:, 2]).max())
-    assert np.median(weights) < 3.5
+    assert np.median(weights) < 4.0
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -787,6 +787,24 @@ def test_iterates_on_their_way_are_left_out(signal, low, high, monkeypatch):
     found = excess()
     monkeypatch.setattr(_whitened_descent, "_LATE", 1.0)
     assert low <= found / excess() <= high
+
+
+@pytest.mark.parametrize("name", ["huber", "pinball"])
+def test_iterates_on_their_way_to_numbers_are_left_out(name, monkeypatch):
+    """Few clipped steps stop short of weights that explain nearly all."""
+    rng = np.random.default_rng(6)
+    X = np.clip(rng.standard_normal((3000, 8)) / 4.0, -1.0, 1.0)
+    y = np.clip(0.4 * X @ np.tile([1.0, -1.0], 4), -1.0, 1.0)
+    problem = Problem(X, y, Loss(name, {"huber": 0.2, "pinball": 0.5}[name]), data_norm=3.0)
+
+    def lost():
+        budget = Budget(0.1, 1e-6)
+        runs = [solve(problem, "dp-whitened-gd", budget, random_state=s) for s in range(4)]
+        return sum(problem.objective(run.w) for run in runs)
+
+    found = lost()
+    monkeypatch.setattr(_whitened_descent, "_LATE", 1.0)
+    assert found < 0.95 * lost()
 
 
 @pytest.mark.parametrize(("signal", "low", "high"), [(0.0, 0.0, 0.5), (4.0, 0.9, 1.05)])
