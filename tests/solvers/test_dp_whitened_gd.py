@@ -1042,6 +1042,18 @@ def test_without_signal_a_hinge_ends_near_the_constant(size):
     assert excess[True] < 0.008 < 0.015 < excess[False]
 
 
+def test_without_signal_a_hinge_of_a_rare_class_ends_near_the_constant():
+    """Noise piles up where most rows lie beyond the corner: 1.035 times the constant's loss."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (10_000, 8))
+    y = np.where(rng.random(10_000) < 0.05, 1.0, -1.0)
+    problem, found = Problem(X, y, Loss("huberized-hinge"), data_norm=3.0), []
+    for seed in range(3):
+        w = solve(problem, "auto", Budget(0.3, 1e-6), random_state=seed).w
+        found.append(np.maximum(0.0, 1.0 - y * (X @ w[:-1] + w[-1])).mean())
+    assert np.mean(found) < 1.01 * 2.0 * np.mean(y > 0)
+
+
 def test_a_narrow_corner_ends_near_the_quantile():
     """Which a wide one misses where residuals are skewed and short, in units of a learned range."""
     rng = np.random.default_rng(6)
