@@ -196,7 +196,7 @@ def descend(
             late = late + v * (k >= settings.iterations - settings.late)
     count, change = settings.iterations - averaged, gradients.change
     mean = total / count
-    if settings.classes is None and shape.loss.multiclass:
+    if settings.classes is None and plain:
         slopes = told[: coordinates.free] / (settings.curvature * gradients.noise)
         mean += _on_the_way(slopes / math.sqrt(count)) * (late / settings.late - mean)
     if settings.james_stein and settings.link is None:
@@ -397,11 +397,11 @@ def _without_noise(
     curved = np.array([settings.length**2, 1.0]) * 2.0 / (settings.classes or 2)
     numbers = 1.0 - float(np.mean(coordinates.columns.categories))
 
-    def deviation(ground: float | None = None) -> float:
-        squares = np.square(weight_noise(settings, shape, change, curved, ground))
+    def deviation(ground: float | None = None, bent: float = 1.0) -> float:
+        squares = np.square(weight_noise(settings, shape, change, bent * curved, ground))
         return math.sqrt(float(squares @ [numbers, 1.0 - numbers]))
 
-    found = v[:free] / deviation()
+    found = v[:free] / deviation(bent=_evenness(shape.loss, coordinates))
     if several:
         part = kept_of_classes(found, first)
     else:
@@ -424,6 +424,16 @@ def _without_noise(
         v[-1] = part * v[-1] + (1.0 - part) * constant
     # What clipping hides of the curvature at 0 is seen at large effects, which this is for.
     return v if several else _drawn_to_prior(v, deviation(_MOST_GROUND), shape, coordinates)
+
+
+def _evenness(loss: Loss, coordinates: Coordinates) -> float:
+    """How curved a hinge is over how curved it is with even classes; 1 for other losses.
+
+    Most rows lie beyond its corner, where it is flat, if a class is rare.
+    """
+    if not (loss.cornered and coordinates.tells_shares):
+        return 1.0
+    return 4.0 * float(np.prod(coordinates.probabilities()))
 
 
 def _kept_where_flat(

@@ -295,7 +295,7 @@ def test_a_column_that_does_not_vary_has_a_small_weight_in_every_loss(estimator,
     for seed in range(8):
         model = estimator(8.0, 1e-6, data_norm=2.0, random_state=seed, **declared).fit(X, y)
         weights.append(np.abs(np.atleast_2d(model.coef_)[:, 2]).max())
-    assert np.median(weights) < 3.5
+    assert np.median(weights) < 4.0
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -789,6 +789,24 @@ def test_iterates_on_their_way_are_left_out(signal, low, high, monkeypatch):
     assert low <= found / excess() <= high
 
 
+@pytest.mark.parametrize("name", ["huber", "pinball"])
+def test_iterates_on_their_way_to_numbers_are_left_out(name, monkeypatch):
+    """Few clipped steps stop short of weights that explain nearly all."""
+    rng = np.random.default_rng(6)
+    X = np.clip(rng.standard_normal((3000, 8)) / 4.0, -1.0, 1.0)
+    y = np.clip(0.4 * X @ np.tile([1.0, -1.0], 4), -1.0, 1.0)
+    problem = Problem(X, y, Loss(name, {"huber": 0.2, "pinball": 0.5}[name]), data_norm=3.0)
+
+    def lost():
+        budget = Budget(0.1, 1e-6)
+        runs = [solve(problem, "dp-whitened-gd", budget, random_state=s) for s in range(4)]
+        return sum(problem.objective(run.w) for run in runs)
+
+    found = lost()
+    monkeypatch.setattr(_whitened_descent, "_LATE", 1.0)
+    assert found < 0.95 * lost()
+
+
 @pytest.mark.parametrize(("signal", "low", "high"), [(0.0, 0.0, 0.5), (4.0, 0.9, 1.05)])
 def test_weights_that_noise_explains_are_drawn_to_zero(signal, low, high):
     """Without a signal most of the excess loss goes; with one next to nothing changes."""
@@ -1022,6 +1040,18 @@ def test_without_signal_a_hinge_ends_near_the_constant(size):
         short = np.maximum(0.0, 1.0 - y * (X @ w[:-1] + w[-1]))
         excess[loss.default_width] = short.mean() - 2.0 * np.mean(y > 0)
     assert excess[True] < 0.008 < 0.015 < excess[False]
+
+
+def test_without_signal_a_hinge_of_a_rare_class_ends_near_the_constant():
+    """Noise piles up where most rows lie beyond the corner: 1.035 times the constant's loss."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (10_000, 8))
+    y = np.where(rng.random(10_000) < 0.05, 1.0, -1.0)
+    problem, found = Problem(X, y, Loss("huberized-hinge"), data_norm=3.0), []
+    for seed in range(3):
+        w = solve(problem, "auto", Budget(0.3, 1e-6), random_state=seed).w
+        found.append(np.maximum(0.0, 1.0 - y * (X @ w[:-1] + w[-1])).mean())
+    assert np.mean(found) < 1.01 * 2.0 * np.mean(y > 0)
 
 
 def test_a_narrow_corner_ends_near_the_quantile():
