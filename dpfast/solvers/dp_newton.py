@@ -139,11 +139,11 @@ _ROUNDS, _CORRELATION_PARTS = 3, (0.4, 0.6)
 _STEPS, _DESCENT_CLIP = 12, 0.75
 # Rows' curvatures are bounded by this, times the number of weights, in units of the mean's; by more
 # where there are so many rows, times µ, for each unit, and at most so much: of the first curvature,
-# and of the second.  Of residuals, where no first one brings back what the coordinates stretched
-# too far, it grows later, and farther: rows beyond it lose weight, which moves the estimand where
-# no model holds.
+# and of the second, which grows later, and farther.  What it cuts off the few rows that have most of
+# the curvature along a weight makes its steps too long, and its interval wide; rows of residuals,
+# where no first curvature brings back what the coordinates stretched too far, lose weight for it.
 _CURVATURE_REACH = 4.0
-_HEARD, _HEARD_RESIDUALS = ((15.0, 12.0), (20.0, 6.0)), (60.0, 25.0)
+_HEARD_FIRST, _HEARD = (15.0, 12.0), (60.0, 25.0)
 # Part of a stack's reach that the coordinates may have.
 _COORDINATES = 0.25
 # A forecast for residuals is for deviations of this share of the scale that they are cut at.
@@ -369,9 +369,9 @@ def _mechanisms(
     within, radius = _COORDINATES * limit, clip * root
     # In units of the mean curvature: the more rows, the longer ones are to be heard.
     heard = mu * shape.n_samples / shape.dim**1.5
-    reaches = (_HEARD[0], _HEARD_RESIDUALS if shape.loss.even else _HEARD[1])
     first_bound, bound = (
-        shape.dim * min(farthest, max(_CURVATURE_REACH, heard / each)) for each, farthest in reaches
+        shape.dim * min(farthest, max(_CURVATURE_REACH, heard / each))
+        for each, farthest in (_HEARD_FIRST, _HEARD)
     )
     reach = _estimation_coordinates.REACH * root
 
