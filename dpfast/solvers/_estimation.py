@@ -518,19 +518,20 @@ class Steps:
         hidden = loads[:, ~found.seen].sum(axis=1) > most * loads.sum(axis=1)
         far = self._far(found, covariance, spread, peaks, _MOVE * bend)
         refused: Vector = np.where(hidden, _HIDES, np.where(far, _MOVES, 0.0))
+        if np.mean(refused > 0.0) > _MOST:
+            refused[refused == 0.0] = _AMONG  # it rests on what the others could not
         if self.ask.shape.intercept != 0.0 and refused[-1] == 0.0:
             cut = found.cut / abs(self.ask.shape.intercept)
             if hidden.any():
                 refused[-1] = _HIDES
             elif cut > _MISSED_BY_INTERCEPT * math.sqrt(covariance[-1, -1]):
                 refused[-1] = _CUT
-        if np.mean(refused > 0.0) > _MOST:
-            refused[refused == 0.0] = _AMONG  # it rests on what the others could not
         return refused
 
     def _astray(self, found: Found, spread: Matrix) -> bool:
-        """Whether the mean score was not small beside the scores, with what noise hides of them."""
-        level = float(np.trace(found.inverse @ (spread + self.ask.n * found.noise))) / self.ask.dim
+        """Whether the mean score was not small beside the scores, and what noise hides of them."""
+        scores = spread + _ASTRAY * self.ask.n * found.noise
+        level = float(np.trace(found.inverse @ scores)) / self.ask.dim
         return float(found.moved @ found.curvature @ found.moved) > _ASTRAY * level
 
     def _far(

@@ -139,8 +139,8 @@ _ROUNDS, _CORRELATION_PARTS = 3, (0.4, 0.6)
 _STEPS, _DESCENT_CLIP = 12, 0.75
 # Rows' curvatures are bounded by this, times the number of weights, in units of the mean's; by more
 # where there are so many rows, times µ, for each unit, and at most so much: of the first curvature,
-# and of the second, which grows later, and farther.  What it cuts off the few rows that have most of
-# the curvature along a weight makes its steps too long, and its interval wide; rows of residuals,
+# and of the second, which grows later, and farther.  What it cuts off the few rows that have most
+# of the curvature along a weight makes its steps too long, its interval wide; rows of residuals,
 # where no first curvature brings back what the coordinates stretched too far, lose weight for it.
 _CURVATURE_REACH = 4.0
 _HEARD_FIRST, _HEARD = (15.0, 12.0), (60.0, 25.0)

@@ -178,7 +178,7 @@ def test_intervals_of_a_log_link_hold_as_often_as_they_say(loss):
 def test_margins_that_differ_by_much_are_refused():
     rng = np.random.default_rng(0)
     X = np.clip(rng.standard_normal((20_000, 3)) / 4.0, -1.0, 1.0)
-    y = np.minimum(rng.poisson(0.02 * np.exp(X @ [6.0, 0.0, 0.0])), 20.0).astype(float)
+    y = np.minimum(rng.poisson(0.005 * np.exp(X @ [8.0, 0.0, 0.0])), 20.0).astype(float)
     assert np.all(fitted(X, y, Loss("poisson"), 0, Budget(8.0, 1e-6)).history["refused"] > 0)
 
 
@@ -342,7 +342,7 @@ def test_steps_of_slopes_that_are_all_cut_are_refused(monkeypatch):
     X, y, _ = positive(LOG_LINKS[0], 6000, np.random.default_rng(0))
     assert np.mean(fitted(X, y, LOG_LINKS[0], 0).history["refused"] == 0) > 0.5
     monkeypatch.setattr(_estimation.Asking, "learn_scale", learn_scale)
-    monkeypatch.setattr(Start, "descend", lambda *asked: descend(*asked) + 3.0)
+    monkeypatch.setattr(Start, "descend", lambda *asked: descend(*asked) + [0.0, 0.0, 0.0, 3.0])
     assert np.all(fitted(X, y, LOG_LINKS[0], 0).history["refused"] > 0)
 
 
