@@ -342,7 +342,7 @@ def test_steps_of_slopes_that_are_all_cut_are_refused(monkeypatch):
     X, y, _ = positive(LOG_LINKS[0], 6000, np.random.default_rng(0))
     assert np.mean(fitted(X, y, LOG_LINKS[0], 0).history["refused"] == 0) > 0.5
     monkeypatch.setattr(_estimation.Asking, "learn_scale", learn_scale)
-    monkeypatch.setattr(Start, "descend", lambda *asked: descend(*asked) + [0.0, 0.0, 0.0, 3.0])
+    monkeypatch.setattr(Start, "descend", lambda *asked: descend(*asked) + 3.0 * np.eye(4)[3])
     assert np.all(fitted(X, y, LOG_LINKS[0], 0).history["refused"] > 0)
 
 
