@@ -17,8 +17,8 @@ from dpfast._validation import check_real
 REASONS = (
     "",
     "what determines it hides in the noise: more rows, a larger budget, fewer columns or columns "
-    "scaled to a declared range would show it; the others, the intercept most of all, are those of "
-    "the model without it",
+    "scaled to a declared range would show it; the others are those of the model without it, whose "
+    "intercept cannot be told",
     "too few rows determine it, or they are too uneven, for its error to be nearly normal: more "
     "rows or a larger budget would do",
     "nearly all the others are refused, and it rests on the same rows",

@@ -44,9 +44,10 @@ _LEAST_SHARE, _LEAST_NOISE = 0.15, 1.0
 _FLOOR = 1.0
 # Variances are refused where margins move farther than this part of what the curvature bears.
 _MOVE = 0.75
-# And with a log link, where a larger share of the curvature is cut, or the mean square of the
-# margins' moves is larger; that of any intercept, where it misses a larger part of its error.
-_LOST, _STRAYED, _MISSED_BY_INTERCEPT = 0.33, 0.06, 0.5
+# And with a log link, where a larger share of the curvature is cut, the mean square of the margins'
+# moves is larger, or the last step, beside the scores; that of any intercept, where it misses a
+# larger part of its error.
+_LOST, _STRAYED, _ASTRAY, _MISSED_BY_INTERCEPT = 0.33, 0.06, 0.1, 0.5
 # Why one is refused: its directions hide in the noise, margins move too far, most others are, or
 # what is cut may move it.
 _HIDES, _MOVES, _AMONG, _CUT = 1.0, 2.0, 3.0, 4.0
@@ -116,7 +117,6 @@ class Found:
     values: Vector
     vectors: Matrix
     seen: NDArray[np.bool_]
-    withheld: Vector  # of the last step, along directions that hide
     cut: float  # of the residuals' mean, where they were cut: at most, as far as counts tell
     noise: Matrix  # covariance of that in the mean score, the curvature's included
     scale: float  # at which residuals are cut; 1 for other slopes
@@ -440,8 +440,6 @@ class Steps:
         mean, score, deviation = path.mean()
         change = -inverse @ score
         values, vectors, seen = told
-        hidden = self.whiten @ vectors[:, ~seen]
-        longer = 1.0 / values[~seen] - 1.0 / np.maximum(values[~seen], 1.0)
         noise = self._noise(deviation, second.stddev / self.ask.n, change)
         moved = mean + change - path.points[path.course.curvature_at]
         assert isinstance(second.query, WeightedCurvature)
@@ -453,7 +451,6 @@ class Steps:
             values=values,
             vectors=vectors,
             seen=seen,
-            withheld=-hidden @ (longer * (hidden.T @ score)),
             cut=path.cut(self.ask.tail),
             noise=noise,
             scale=path.scales[-1],
@@ -465,7 +462,11 @@ class Steps:
         """``J``: what the records' scores vary by."""
         stack = self.ask.stack(self.metric, self.whiten, found.v)
         if products is not None:
-            released = _semidefinite(self.ask.symmetric(products, stack))
+            released = _denoised(
+                self.ask.symmetric(products, stack),
+                self.metric @ found.curvature @ self.metric,
+                products.stddev / self.ask.n,
+            )
             return found.scale**2 * self.back @ released @ self.back
         if residuals is None:
             return found.curvature
@@ -496,45 +497,53 @@ class Steps:
         return whole * np.outer(larger, larger), sampling
 
     def refused(
-        self, found: Found, covariance: Matrix, peaks: Vector, bend: float, most: float
+        self,
+        found: Found,
+        covariance: Matrix,
+        spread: Matrix,
+        peaks: Vector,
+        bend: float,
+        most: float,
     ) -> Vector:
         """Why each weight's variance is not believed; 0 where it is.
 
         `peaks` are how far a rare entry of each column is from a common one, and `bend` is a move
         of the margins with which the curvature changes: of residuals, what they are cut at, for
         rows beyond it count no more.  `most` is the share of a variance that may hide.
+
+        Where something hides, the others are those of the model without it.  The intercept of that
+        model has the mean of what hides in it, times its weight, which may be any: it is refused.
         """
         loads = (self.ask.transform @ self.whiten @ found.vectors) ** 2 / found.values
         hidden = loads[:, ~found.seen].sum(axis=1) > most * loads.sum(axis=1)
-        far = self._far(found, covariance, peaks, _MOVE * bend)
+        far = self._far(found, covariance, spread, peaks, _MOVE * bend)
         refused: Vector = np.where(hidden, _HIDES, np.where(far, _MOVES, 0.0))
-        if self.ask.shape.intercept != 0.0 and refused[-1] == 0.0:
-            refused[-1] = self._intercept_misses(found, math.sqrt(covariance[-1, -1]))
         if np.mean(refused > 0.0) > _MOST:
             refused[refused == 0.0] = _AMONG  # it rests on what the others could not
+        if self.ask.shape.intercept != 0.0 and refused[-1] == 0.0:
+            cut = found.cut / abs(self.ask.shape.intercept)
+            if hidden.any():
+                refused[-1] = _HIDES
+            elif cut > _MISSED_BY_INTERCEPT * math.sqrt(covariance[-1, -1]):
+                refused[-1] = _CUT
         return refused
 
-    def _intercept_misses(self, found: Found, error: float) -> float:
-        """Why half of the intercept's error may be missing; 0 if it is not.
-
-        Columns that hide take their means, times their weights, out of it; residuals that are cut,
-        if they are on one side, what is cut.
-        """
-        withheld = abs(float(self.ask.transform[-1] @ found.withheld))
-        if withheld > _MISSED_BY_INTERCEPT * error:
-            return _HIDES
-        cut = found.cut / abs(self.ask.shape.intercept)
-        return _CUT if cut > _MISSED_BY_INTERCEPT * error else 0.0
+    def _astray(self, found: Found, spread: Matrix) -> bool:
+        """Whether the mean score was not small beside the scores, and what noise hides of them."""
+        scores = spread + _ASTRAY * self.ask.n * found.noise
+        level = float(np.trace(found.inverse @ scores)) / self.ask.dim
+        return float(found.moved @ found.curvature @ found.moved) > _ASTRAY * level
 
     def _far(
-        self, found: Found, covariance: Matrix, peaks: Vector, most: float
+        self, found: Found, covariance: Matrix, spread: Matrix, peaks: Vector, most: float
     ) -> NDArray[np.bool_]:
         """Whether margins move farther with a weight than the curvature bears."""
         along = (found.vectors.T @ self.color @ found.moved)[found.seen]
         if along @ along > most**2 * self.unit:
             return np.ones(self.ask.dim, dtype=bool)  # the curvature was that of another place
         log_link = self.ask.shape.loss.log_link
-        if log_link and (self._lost(found) > _LOST or found.strayed > _STRAYED):
+        bent = self._lost(found) > _LOST or found.strayed > _STRAYED
+        if log_link and (bent or self._astray(found, spread)):
             return np.ones(self.ask.dim, dtype=bool)  # a few rows had most of it, or it bends
         by_columns = self.ask.transform @ found.inverse
         variances = np.einsum("ij,ij->i", by_columns, self.ask.transform)
@@ -607,6 +616,19 @@ def _first_heard(counts: Vector, noise: float) -> int | None:
     """The first place up to which counts stand out; None if none does."""
     heard = np.flatnonzero(_heard(counts, noise))
     return int(heard[0]) if len(heard) else None
+
+
+def _denoised(matrix: Matrix, model: Matrix, deviation: float) -> Matrix:
+    """Products of scores, drawn to what a model says of them, as far as noise asks for it.
+
+    By the rule of James and Stein; of the model only the shape counts.  Where noise hides all else
+    no direction is left without variance, which an interval of a sum of weights might rest on.
+    """
+    shape = model * (max(float(np.trace(matrix)), 0.0) / float(np.trace(model)))
+    noise = deviation**2 * (len(matrix) * (len(matrix) + 1.0) - 2.0)
+    away = matrix - shape
+    kept = max(0.0, 1.0 - noise / max(float(np.sum(away**2)), 1e-300))
+    return _semidefinite(shape + kept * away)
 
 
 def _semidefinite(matrix: Matrix) -> Matrix:

@@ -40,8 +40,9 @@ N that of the mean score's noise, and J the products of the scores: released (``
 or ``"cluster"`` where a record is a group of rows) or what the model says of them
 (``"nonrobust"``): K for the logistic loss, and K times the mean square of the slopes over their
 mean curvature, which are released, for the others: with a log link a dispersion, as in
-quasi-likelihood.  Where J is released, its noise makes variances
-uncertain; they are made larger by what makes intervals of 95% hold for all that.
+quasi-likelihood.  Where J is released, it is drawn to the shape of K as far as its noise asks for
+it (James & Stein), so that sums of weights have errors, too; and its noise makes variances
+uncertain: they are made larger by what makes intervals of 95% hold for all that.
 
 Groups.  Where a record is a group of several rows, all of the above is over groups: n is their
 number, a group's scores are added up before they are multiplied, and a group counts less if its
@@ -51,15 +52,15 @@ the mean size.  A descent releases the same scores as the steps.
 What is not believed.  A coefficient's variance is refused, by what was released alone, where
 
 * more than a twentieth of it, of residuals a fiftieth, comes from directions whose curvature does
-  not stand out of the noise;
+  not stand out of the noise: the others are those of the model without these;
 * the margins of the rows that determine it would move by more than the curvature bears, of
   residuals past where they are cut, when the coefficient moves by what the interval allows, or did
   move in the last steps;
 * the mean is an exponential, of margins that differ by more than the bound of a row's curvature
-  bears, or that moved so far that a linear step misses what they bend;
-* it is the intercept's, and half of its error may be missing: by that bend, by the residuals that
-  are cut, if the largest are on one side, or by steps that were not taken along directions that do
-  not stand out;
+  bears, or that moved so far that a linear step misses what they bend, or whose mean score was not
+  small beside the scores: slopes that are all cut lead nowhere;
+* it is the intercept's, and another hides so, or half of its error may be missing: by that bend, or
+  by the residuals that are cut, if the largest are on one side;
 * more than three quarters of all coefficients are refused.
 
 Privacy
@@ -138,11 +139,11 @@ _ROUNDS, _CORRELATION_PARTS = 3, (0.4, 0.6)
 _STEPS, _DESCENT_CLIP = 12, 0.75
 # Rows' curvatures are bounded by this, times the number of weights, in units of the mean's; by more
 # where there are so many rows, times µ, for each unit, and at most so much: of the first curvature,
-# and of the second.  Of residuals, where no first one brings back what the coordinates stretched
-# too far, it grows later, and farther: rows beyond it lose weight, which moves the estimand where
-# no model holds.
+# and of the second, which grows later, and farther.  What it cuts off the few rows that have most
+# of the curvature along a weight makes its steps too long, its interval wide; rows of residuals,
+# where no first curvature brings back what the coordinates stretched too far, lose weight for it.
 _CURVATURE_REACH = 4.0
-_HEARD, _HEARD_RESIDUALS = ((15.0, 12.0), (20.0, 6.0)), (60.0, 25.0)
+_HEARD_FIRST, _HEARD = (15.0, 12.0), (60.0, 25.0)
 # Part of a stack's reach that the coordinates may have.
 _COORDINATES = 0.25
 # A forecast for residuals is for deviations of this share of the scale that they are cut at.
@@ -368,9 +369,9 @@ def _mechanisms(
     within, radius = _COORDINATES * limit, clip * root
     # In units of the mean curvature: the more rows, the longer ones are to be heard.
     heard = mu * shape.n_samples / shape.dim**1.5
-    reaches = (_HEARD[0], _HEARD_RESIDUALS if shape.loss.even else _HEARD[1])
     first_bound, bound = (
-        shape.dim * min(farthest, max(_CURVATURE_REACH, heard / each)) for each, farthest in reaches
+        shape.dim * min(farthest, max(_CURVATURE_REACH, heard / each))
+        for each, farthest in (_HEARD_FIRST, _HEARD)
     )
     reach = _estimation_coordinates.REACH * root
 
@@ -447,7 +448,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     covariance, sampling = steps.covariance(found, spread, asked.products)
     peaks = np.append(2.0 * columns.height, np.full(shape.dim - shape.n_features, shape.intercept))
     bend = _LOG_LINK_BEND if shape.loss.log_link else found.scale
-    refused = steps.refused(found, covariance, peaks, bend, settings.course.hidden)
+    refused = steps.refused(found, covariance, spread, peaks, bend, settings.course.hidden)
     history = {"covariance": covariance, "sampling": sampling, "refused": refused}
     return Outcome(transform @ found.v, history)
 
