@@ -81,6 +81,9 @@ _APART = 0.3
 # Deviation of an effect across a column's range, in units of the margin, before any data are seen,
 # and how many scales wide a range is that is known; and both for effects on logarithms of means.
 PRIOR_EFFECT, _RANGE, _LINKED_EFFECT, _LINKED_RANGE = 10.0, 30.0, 1.5, 3.0
+# By how much the square of that may turn out to be larger; and the precision, in units of the
+# noise, of what a prior leaves alone.
+_SPREADS, _NO_PULL = 2.0 ** np.arange(13), 1e-12
 
 
 @dataclass(frozen=True)
@@ -673,11 +676,40 @@ def _drawn_to_prior(
     precision = moderate_effects(shape, coordinates)
     pull = np.sqrt(precision)[:, None] * coordinates.transform * deviation
     own = np.diagonal(pull)
-    if np.count_nonzero(pull) == np.count_nonzero(own):  # without correlations
+    mixed = np.count_nonzero(pull) > np.count_nonzero(own)
+    if v.ndim == 1:
+        values, found = own**2, v / deviation
+        if mixed:
+            values, vectors = np.linalg.eigh(pull.T @ pull)
+            found = vectors.T @ found
+        pull = pull / math.sqrt(_evident_spread(found, values))
+        own = np.diagonal(pull)
+    if not mixed:
         return np.asarray((v.T / (1.0 + own**2)).T)
     system = np.eye(len(v)) + pull.T @ pull
     drawn = deviation * np.linalg.solve(system, (v.T / deviation).T).T
     return np.asarray(drawn.T, dtype=np.float64)
+
+
+def _evident_spread(found: Vector, precision: Vector) -> float:
+    """By how much the variance of a prior is to grow for weights that are too long for it.
+
+    As the likelihood of all weights together asks for (empirical Bayes; Efron & Morris 1973): of
+    columns far narrower than their bounds, effects across these are large.  Weights and the prior's
+    `precision` are in units of the noise.
+
+    Examples
+    --------
+    >>> _evident_spread(np.array([9.0, -7.0, 8.0]), np.full(3, 10.0)) > 100.0
+    True
+    >>> _evident_spread(np.array([1.0, -2.0, 0.5]), np.full(3, 10.0))
+    1.0
+    """
+    bounded = precision > _NO_PULL
+    wider = _SPREADS[:, None] / precision[bounded]
+    squares = np.square(found[bounded]) / (1.0 + wider)
+    likelihood = -0.5 * (np.log1p(wider) + squares).sum(axis=1) - 0.5 * np.log(_SPREADS)
+    return float(_SPREADS[np.argmax(likelihood)])
 
 
 def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:
