@@ -125,6 +125,7 @@ class Settings:
     rows_per_weight: float = math.inf
     consistent: bool = False
     averages_late: bool = False  # where a rare class makes the way long
+    goes_far: bool = False  # whether long weights of two classes are followed farther
     narrowing: float = 1.0
     width: float | None = None
     # Curvature where noise piles up over the steps, in units of the largest; None: by the clip.
@@ -193,7 +194,7 @@ def descend(
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
     late, first = np.zeros_like(v), np.zeros(0)
     for k in range(settings.iterations):
-        if two_classes:
+        if settings.goes_far and two_classes:
             far = _far(v[: coordinates.free], settings.rows_per_weight)
             momentum = max(settings.momentum, _MOST_MOMENTUM * far)
         z = v + momentum * (v - last)
@@ -337,7 +338,7 @@ class _Steps:
         # The log link rests on the steps: only those that would go astray get shorter.
         self._borne = 1.0 if plain else _ASTRAY / max(float(step.max()) * curvature, 1e-300)
         self._secants = _Secants(free)
-        self._two_classes = shape.loss.multiclass and not several
+        self._goes_far = settings.goes_far and not several
         self._rows_per_weight = settings.rows_per_weight
         # How far the next point follows the noise in a gradient, and how far the last one did.
         self._follows = settings.step * units.change * (1.0 + momentum)
@@ -351,7 +352,7 @@ class _Steps:
             pace /= max(1.0, self._secants.most / self._borne)
         self._followed = pace * self._follows
         pull = self._pull
-        if self._two_classes:
+        if self._goes_far:
             pull = (1.0 - _far(z[: coordinates.free], self._rows_per_weight)) * pull
         move = pace * self._step * (gradient + pull * z)
         if self._stretches:
