@@ -52,6 +52,9 @@ _ASTRAY = 1.2
 _FORGET = 0.5
 # A secant's curvature is believed but for so many deviations of the noise in it.
 _DOUBT = 4.0
+# Weights of two classes that are longer are far: little draws these to zero, and momentum goes up
+# to the second.  From so many rows behind one weight, times µ, on steps go as far by themselves.
+_FAR, _MOST_MOMENTUM, _AMPLE = 4.0, 0.6, 200.0
 # Shorter weights have no direction of their own yet.
 _SHORTEST = 0.1
 # The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
@@ -81,6 +84,9 @@ _APART = 0.3
 # Deviation of an effect across a column's range, in units of the margin, before any data are seen,
 # and how many scales wide a range is that is known; and both for effects on logarithms of means.
 PRIOR_EFFECT, _RANGE, _LINKED_EFFECT, _LINKED_RANGE = 10.0, 30.0, 1.5, 3.0
+# By how much the square of that may turn out to be larger; and the precision, in units of the
+# noise, of what a prior leaves alone.
+_SPREADS, _NO_PULL = 2.0 ** np.arange(13), 1e-12
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,7 @@ class Settings:
     rows_per_weight: float = math.inf
     consistent: bool = False
     averages_late: bool = False  # where a rare class makes the way long
+    goes_far: bool = False  # whether long weights of two classes are followed farther
     narrowing: float = 1.0
     width: float | None = None
     # Curvature where noise piles up over the steps, in units of the largest; None: by the clip.
@@ -183,9 +190,13 @@ def descend(
     if units.intercept is not None and constant:
         v[-1] = units.intercept
     last, momentum = v, settings.momentum
+    two_classes = shape.loss.multiclass and settings.classes is None
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
     late, first = np.zeros_like(v), np.zeros(0)
     for k in range(settings.iterations):
+        if settings.goes_far and two_classes:
+            far = _far(v[: coordinates.free], settings.rows_per_weight)
+            momentum = max(settings.momentum, _MOST_MOMENTUM * far)
         z = v + momentum * (v - last)
         gradient = gradients.at(z, k)
         if k == 0:
@@ -208,6 +219,21 @@ def descend(
             averages = asked, told / count
             mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
     return mean, np.array(gradients.norms), change
+
+
+def _far(v: Vector, u: float) -> float:
+    """How sure it is that weights of two classes are long, and steps to their minimum too short.
+
+    The loss is nearly flat there, so that the least pull to zero shortens them.  Noise that piles
+    up is shorter, and so are most signals.
+
+    Examples
+    --------
+    >>> round(_far(np.array([3.0]), 20.0), 2), round(_far(np.array([5.0]), 20.0), 2)
+    (0.09, 0.86)
+    """
+    over = (float(v @ v) / _FAR**2) ** 4
+    return over / (1.0 + over) * min(1.0, _AMPLE / u) ** 4
 
 
 def _on_the_way(slopes: Vector) -> float:
@@ -312,6 +338,8 @@ class _Steps:
         # The log link rests on the steps: only those that would go astray get shorter.
         self._borne = 1.0 if plain else _ASTRAY / max(float(step.max()) * curvature, 1e-300)
         self._secants = _Secants(free)
+        self._goes_far = settings.goes_far and not several
+        self._rows_per_weight = settings.rows_per_weight
         # How far the next point follows the noise in a gradient, and how far the last one did.
         self._follows = settings.step * units.change * (1.0 + momentum)
         self._followed = 0.0
@@ -323,7 +351,10 @@ class _Steps:
         if self._bounded:
             pace /= max(1.0, self._secants.most / self._borne)
         self._followed = pace * self._follows
-        move = pace * self._step * (gradient + self._pull * z)
+        pull = self._pull
+        if self._goes_far:
+            pull = (1.0 - _far(z[: coordinates.free], self._rows_per_weight)) * pull
+        move = pace * self._step * (gradient + pull * z)
         if self._stretches:
             move = self._secants.stretched(z, move, noise)
             move[coordinates.free :] /= _intercept_curvature(shape, coordinates, z, noise)
@@ -683,11 +714,40 @@ def _drawn_to_prior(
     precision = moderate_effects(shape, coordinates)
     pull = np.sqrt(precision)[:, None] * coordinates.transform * deviation
     own = np.diagonal(pull)
-    if np.count_nonzero(pull) == np.count_nonzero(own):  # without correlations
+    mixed = np.count_nonzero(pull) > np.count_nonzero(own)
+    if v.ndim == 1 and not coordinates.columns.ranged.any():
+        values, found = own**2, v / deviation
+        if mixed:
+            values, vectors = np.linalg.eigh(pull.T @ pull)
+            found = vectors.T @ found
+        pull = pull / math.sqrt(_evident_spread(found, values))
+        own = np.diagonal(pull)
+    if not mixed:
         return np.asarray((v.T / (1.0 + own**2)).T)
     system = np.eye(len(v)) + pull.T @ pull
     drawn = deviation * np.linalg.solve(system, (v.T / deviation).T).T
     return np.asarray(drawn.T, dtype=np.float64)
+
+
+def _evident_spread(found: Vector, precision: Vector) -> float:
+    """By how much the variance of a prior is to grow for weights that are too long for it.
+
+    As the likelihood of all weights together asks for (empirical Bayes; Efron & Morris 1973): of
+    columns far narrower than their bounds, effects across these are large.  Weights and the prior's
+    `precision` are in units of the noise.
+
+    Examples
+    --------
+    >>> _evident_spread(np.array([9.0, -7.0, 8.0]), np.full(3, 10.0)) > 100.0
+    True
+    >>> _evident_spread(np.array([1.0, -2.0, 0.5]), np.full(3, 10.0))
+    1.0
+    """
+    bounded = precision > _NO_PULL
+    wider = _SPREADS[:, None] / precision[bounded]
+    squares = np.square(found[bounded]) / (1.0 + wider)
+    likelihood = -0.5 * (np.log1p(wider) + squares).sum(axis=1) - 0.5 * np.log(_SPREADS)
+    return float(_SPREADS[np.argmax(likelihood)])
 
 
 def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:

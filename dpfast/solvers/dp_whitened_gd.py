@@ -284,6 +284,7 @@ def _options(chosen: dict[str, Any], terms: _Terms) -> tuple[rules.Rule, dict[st
     options = _checked(chosen, rule.settings, shape, u)
     options |= {"consistent": consistent, "narrowing": narrowing}
     options["averages_late"] = "average" in auto and rules.averages_late(shape, u)
+    options["goes_far"] = shape.loss.multiclass and {"momentum", "shrinkage"} <= auto
     return rule, options
 
 

@@ -31,6 +31,7 @@ SETTINGS = {
     "category_alpha": "ridge of declared categories, which unseen ones are held by",
     "analysis": "how the privacy of all iterations is added up",
     "average": "share of the last iterates that are averaged",
+    "goes_far": "whether long weights of two classes get momentum, and no shrinkage",
     "averages_late": "whether fewer, later ones are averaged where a class is rare",
     "batch": "rows of a batch",
     "blocks": "parts of the rows, one an iteration",

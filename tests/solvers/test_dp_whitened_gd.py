@@ -770,7 +770,7 @@ def test_where_a_class_is_rare_early_iterates_are_left_out(share, options, found
     assert (late.average == settings.average) is (found >= 0.75)
 
 
-@pytest.mark.parametrize(("signal", "low", "high"), [(0.5, 1.0, 1.0), (8.0, 0.5, 0.9)])
+@pytest.mark.parametrize(("signal", "low", "high"), [(0.5, 1.0, 1.0), (8.0, 0.5, 0.95)])
 def test_iterates_on_their_way_are_left_out(signal, low, high, monkeypatch):
     """A strong signal flattens the loss, so the way is long; with a weak one nothing changes."""
     rng = np.random.default_rng(5)
@@ -826,6 +826,36 @@ def test_weights_that_noise_explains_are_drawn_to_zero(signal, low, high):
     assert low <= excess[True] / excess[False] < high
     assert excess["auto"] == excess[True]
     assert spent[True] == spent[False]
+
+
+@pytest.mark.parametrize(
+    ("wide", "steep", "epsilon", "without", "most"),
+    [
+        (100.0, 0.6, 0.1, {"_evident_spread": lambda found, precision: 1.0}, 0.5),
+        (4.0, 3.3, 0.3, {"_FAR": 1e3}, 0.8),
+    ],
+)
+def test_effects_that_are_evident_are_not_drawn_to_zero(
+    wide, steep, epsilon, without, most, monkeypatch
+):
+    """Across columns far narrower than their bounds, and of strong signals."""
+    rng = np.random.default_rng(1)
+    rows, budget = rng.standard_normal((15_000, 9)), Budget(epsilon, 1e-8)
+    margins = steep * rows @ rng.choice([-1.0, 1.0], 9)
+    y = np.where(rng.logistic(size=len(rows)) < margins, 1.0, -1.0)
+    columns = tuple(ColumnBlock("number", j, j + 1) for j in range(9))
+    problem = Problem(np.clip(rows / wide, -1, 1), y, data_norm=3.0, columns=columns)
+    least = np.logaddexp(0.0, -y * margins).sum()
+    options = {"neighboring_relation": "add_or_remove_one"}
+
+    def excess():
+        runs = [solve(problem, "auto", budget, **options, random_state=s) for s in range(3)]
+        return sum(problem.objective(run.w) - least for run in runs)
+
+    found = excess()
+    for name, value in without.items():
+        monkeypatch.setattr(_whitened_descent, name, value)
+    assert 0.0 < found < most * excess()
 
 
 def test_a_first_gradient_that_stands_out_keeps_the_weights():
