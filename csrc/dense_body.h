@@ -191,33 +191,36 @@ DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdi
 
 /* ---- Several vectors at a time: for classes ------------------------------------------------------ */
 
-/* Vectors at a time, and rows, or lanes of columns, with each: as many sums as registers hold. */
-#define TILE_CLASSES 4
+/* Vectors at a time, half as many of more columns than that, and sums that registers hold: of rows, or
+ * of lanes of columns, with each. */
+#define TILE_CLASSES 8
+#define TILE_COLUMNS 64
 #if VECTOR_AVX512
-#define TILE_SIDE 4
+#define TILE_SUMS 16
 #else
-#define TILE_SIDE 2
+#define TILE_SUMS 8
 #endif
 
-/* <x_r, w_k> of TILE_SIDE rows and some vectors, dim apart, as out[r TILE_CLASSES + k]. */
-DPFAST_INLINE void NAME(dot_tile)(const SCALAR *const *x, ptrdiff_t d, int classes,
+/* <x_r, w_k> of some rows and vectors, which are dim apart, as out[r * (TILE_SUMS / side) + k]. */
+DPFAST_INLINE void NAME(dot_tile)(const SCALAR *const *x, int side, ptrdiff_t d, int classes,
                                   const double *DPFAST_RESTRICT w, ptrdiff_t dim,
                                   double *DPFAST_RESTRICT out)
 {
-    vec s[TILE_SIDE * TILE_CLASSES], v[TILE_CLASSES];
+    const int room = TILE_SUMS / side;
+    vec s[TILE_SUMS], v[TILE_CLASSES];
     ptrdiff_t j;
     int r, k;
-    for (k = 0; k < TILE_SIDE * TILE_CLASSES; k++) {
+    for (k = 0; k < TILE_SUMS; k++) {
         s[k] = vec_set(0.0);
     }
     for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
         for (k = 0; k < classes; k++) {
             v[k] = vec_load(w + k * dim + j);
         }
-        for (r = 0; r < TILE_SIDE; r++) {
+        for (r = 0; r < side; r++) {
             const vec a = LOAD(x[r] + j);
             for (k = 0; k < classes; k++) {
-                s[r * TILE_CLASSES + k] = vec_mul_add(a, v[k], s[r * TILE_CLASSES + k]);
+                s[r * room + k] = vec_mul_add(a, v[k], s[r * room + k]);
             }
         }
     }
@@ -225,65 +228,81 @@ DPFAST_INLINE void NAME(dot_tile)(const SCALAR *const *x, ptrdiff_t d, int class
         for (k = 0; k < classes; k++) {
             v[k] = vec_load_part(w + k * dim + j, d - j);
         }
-        for (r = 0; r < TILE_SIDE; r++) {
+        for (r = 0; r < side; r++) {
             const vec a = LOAD_PART(x[r] + j, d - j);
             for (k = 0; k < classes; k++) {
-                s[r * TILE_CLASSES + k] = vec_mul_add(a, v[k], s[r * TILE_CLASSES + k]);
+                s[r * room + k] = vec_mul_add(a, v[k], s[r * room + k]);
             }
         }
     }
-    for (k = 0; k < TILE_SIDE * TILE_CLASSES; k += DPFAST_LANES) {
+    for (k = 0; k < TILE_SUMS; k += DPFAST_LANES) {
         vec_store(out + k, vec_sums(s + k));
+    }
+}
+
+/* Margins of all rows for some classes, from `first` on, so many rows at a time. */
+DPFAST_INLINE void NAME(margins_of)(const dpfast_dense *rows, ptrdiff_t first, int classes, int side,
+                                    const double *DPFAST_RESTRICT w,
+                                    double *DPFAST_RESTRICT margins)
+{
+    const ptrdiff_t d = rows->d, dim = d + (rows->intercept != 0.0), n = rows->n;
+    const ptrdiff_t bytes = side * rows->row_stride * (ptrdiff_t)sizeof(SCALAR);
+    ptrdiff_t i, j;
+    for (i = 0; i < n; i += side) {
+        const SCALAR *x[TILE_SUMS / 4];
+        double out[TILE_SUMS];
+        int r, k;
+        for (r = 0; r < side; r++) {
+            const ptrdiff_t at = i + r < n ? i + r : n - 1;
+            x[r] = (const SCALAR *)rows->x + at * rows->row_stride;
+        }
+        for (j = 0; first == 0 && j < bytes; j += 64) {
+            DPFAST_PREFETCH(x[0], j + FETCH_CLASSES_BYTES);
+        }
+        NAME(dot_tile)(x, side, d, classes, w, dim, out);
+        for (r = 0; r < side && i + r < n; r++) {
+            const double scale = rows->row_scale != NULL ? rows->row_scale[i + r] : 1.0;
+            for (k = 0; k < classes; k++) {
+                const double constant = dim > d ? rows->intercept * w[k * dim + d] : 0.0;
+                margins[(first + k) * n + i + r] = out[r * (TILE_SUMS / side) + k] * scale + constant;
+            }
+        }
     }
 }
 
 static void NAME(class_margins)(const dpfast_dense *rows, ptrdiff_t n_classes, const double *w,
                                 double *DPFAST_RESTRICT margins)
 {
-    const ptrdiff_t d = rows->d, dim = d + (rows->intercept != 0.0), n = rows->n;
-    const ptrdiff_t bytes = TILE_SIDE * rows->row_stride * (ptrdiff_t)sizeof(SCALAR);
-    ptrdiff_t i, j, first;
-    for (first = 0; first < n_classes; first += TILE_CLASSES) {
+    const ptrdiff_t dim = rows->d + (rows->intercept != 0.0);
+    const ptrdiff_t most = rows->d > TILE_COLUMNS ? TILE_CLASSES / 2 : TILE_CLASSES;
+    ptrdiff_t first;
+    for (first = 0; first < n_classes; first += most) {
         const ptrdiff_t left = n_classes - first;
-        const int classes = left < TILE_CLASSES ? (int)left : TILE_CLASSES;
         const double *own = w + first * dim;
-        for (i = 0; i < n; i += TILE_SIDE) {
-            const SCALAR *x[TILE_SIDE];
-            double out[TILE_SIDE * TILE_CLASSES];
-            int r, k;
-            for (r = 0; r < TILE_SIDE; r++) {
-                const ptrdiff_t at = i + r < n ? i + r : n - 1;
-                x[r] = (const SCALAR *)rows->x + at * rows->row_stride;
-            }
-            for (j = 0; first == 0 && j < bytes; j += 64) {
-                DPFAST_PREFETCH(x[0], j + FETCH_CLASSES_BYTES);
-            }
-            switch (classes) { /* a constant for the compiler */
-            case 1: NAME(dot_tile)(x, d, 1, own, dim, out); break;
-            case 2: NAME(dot_tile)(x, d, 2, own, dim, out); break;
-            case 3: NAME(dot_tile)(x, d, 3, own, dim, out); break;
-            default: NAME(dot_tile)(x, d, TILE_CLASSES, own, dim, out);
-            }
-            for (r = 0; r < TILE_SIDE && i + r < n; r++) {
-                const double scale = rows->row_scale != NULL ? rows->row_scale[i + r] : 1.0;
-                for (k = 0; k < classes; k++) {
-                    const double constant = dim > d ? rows->intercept * own[k * dim + d] : 0.0;
-                    margins[(first + k) * n + i + r] = out[r * TILE_CLASSES + k] * scale + constant;
-                }
-            }
+        switch (left < most ? left : most) { /* a constant for the compiler */
+        case 1: NAME(margins_of)(rows, first, 1, TILE_SUMS / 4, own, margins); break;
+        case 2: NAME(margins_of)(rows, first, 2, TILE_SUMS / 4, own, margins); break;
+        case 3: NAME(margins_of)(rows, first, 3, TILE_SUMS / 4, own, margins); break;
+        case 4: NAME(margins_of)(rows, first, 4, TILE_SUMS / 4, own, margins); break;
+        case 5: NAME(margins_of)(rows, first, 5, TILE_SUMS / 8, own, margins); break;
+        case 6: NAME(margins_of)(rows, first, 6, TILE_SUMS / 8, own, margins); break;
+        case 7: NAME(margins_of)(rows, first, 7, TILE_SUMS / 8, own, margins); break;
+        default: NAME(margins_of)(rows, first, TILE_CLASSES, TILE_SUMS / 8, own, margins);
         }
     }
 }
 
-/* sum[k dim + j] += sum_i s[k DPFAST_BLOCK_ROWS + i] x_i[j] over m rows, `lanes` vectors of columns. */
+/* sum[k dim + j] += sum_i s[k DPFAST_BLOCK_ROWS + i] x_i[j] over m rows, `lanes` vectors of columns;
+ * `part`: of the last columns, fewer than a vector has. */
 DPFAST_INLINE void NAME(add_tile)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride, ptrdiff_t m,
-                                  int classes, int lanes, const double *DPFAST_RESTRICT s,
-                                  ptrdiff_t dim, double *DPFAST_RESTRICT sum)
+                                  int classes, int lanes, ptrdiff_t part,
+                                  const double *DPFAST_RESTRICT s, ptrdiff_t dim,
+                                  double *DPFAST_RESTRICT sum)
 {
-    vec g[TILE_CLASSES * TILE_SIDE];
+    vec g[TILE_SUMS];
     ptrdiff_t i;
     int k, l;
-    for (k = 0; k < TILE_CLASSES * TILE_SIDE; k++) {
+    for (k = 0; k < TILE_SUMS; k++) {
         g[k] = vec_set(0.0);
     }
     for (i = 0; i < m; i++) {
@@ -292,55 +311,38 @@ DPFAST_INLINE void NAME(add_tile)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t str
             v[k] = vec_set(s[k * DPFAST_BLOCK_ROWS + i]);
         }
         for (l = 0; l < lanes; l++) {
-            const vec a = LOAD(x + i * stride + l * DPFAST_LANES);
+            const SCALAR *at = x + i * stride + l * DPFAST_LANES;
+            const vec a = part > 0 ? LOAD_PART(at, part) : LOAD(at);
             for (k = 0; k < classes; k++) {
-                g[k * TILE_SIDE + l] = vec_mul_add(a, v[k], g[k * TILE_SIDE + l]);
+                g[k * lanes + l] = vec_mul_add(a, v[k], g[k * lanes + l]);
             }
         }
     }
     for (k = 0; k < classes; k++) {
         for (l = 0; l < lanes; l++) {
             double *at = sum + k * dim + l * DPFAST_LANES;
-            vec_store(at, vec_add(vec_load(at), g[k * TILE_SIDE + l]));
+            if (part > 0) {
+                vec_store_part(at, vec_add(vec_load_part(at, part), g[k * lanes + l]), part);
+            } else {
+                vec_store(at, vec_add(vec_load(at), g[k * lanes + l]));
+            }
         }
-    }
-}
-
-/* The same for the last columns, fewer than a vector has. */
-DPFAST_INLINE void NAME(add_part)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride, ptrdiff_t m,
-                                  ptrdiff_t columns, int classes, const double *DPFAST_RESTRICT s,
-                                  ptrdiff_t dim, double *DPFAST_RESTRICT sum)
-{
-    vec g[TILE_CLASSES];
-    ptrdiff_t i;
-    int k;
-    for (k = 0; k < TILE_CLASSES; k++) {
-        g[k] = vec_set(0.0);
-    }
-    for (i = 0; i < m; i++) {
-        const vec a = LOAD_PART(x + i * stride, columns);
-        for (k = 0; k < classes; k++) {
-            g[k] = vec_mul_add(a, vec_set(s[k * DPFAST_BLOCK_ROWS + i]), g[k]);
-        }
-    }
-    for (k = 0; k < classes; k++) {
-        double *at = sum + k * dim;
-        vec_store_part(at, vec_add(vec_load_part(at, columns), g[k]), columns);
     }
 }
 
 DPFAST_INLINE void NAME(add_classes)(const SCALAR *x, ptrdiff_t stride, ptrdiff_t m, ptrdiff_t d,
-                                     int classes, const double *s, ptrdiff_t dim, double *sum)
+                                     int classes, int lanes, const double *s, ptrdiff_t dim,
+                                     double *sum)
 {
     ptrdiff_t j = 0;
-    for (; j + TILE_SIDE * DPFAST_LANES <= d; j += TILE_SIDE * DPFAST_LANES) {
-        NAME(add_tile)(x + j, stride, m, classes, TILE_SIDE, s, dim, sum + j);
+    for (; j + lanes * DPFAST_LANES <= d; j += lanes * DPFAST_LANES) {
+        NAME(add_tile)(x + j, stride, m, classes, lanes, 0, s, dim, sum + j);
     }
-    for (; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
-        NAME(add_tile)(x + j, stride, m, classes, 1, s, dim, sum + j);
+    for (; lanes > 1 && j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+        NAME(add_tile)(x + j, stride, m, classes, 1, 0, s, dim, sum + j);
     }
     if (j < d) {
-        NAME(add_part)(x + j, stride, m, d - j, classes, s, dim, sum + j);
+        NAME(add_tile)(x + j, stride, m, classes, 1, d - j, s, dim, sum + j);
     }
 }
 
@@ -348,14 +350,15 @@ static void NAME(add_class_rows)(const dpfast_dense *rows, ptrdiff_t n_classes, 
                                  double *sum)
 {
     const ptrdiff_t d = rows->d, dim = d + (rows->intercept != 0.0), stride = rows->row_stride;
+    const ptrdiff_t most = d > TILE_COLUMNS ? TILE_CLASSES / 2 : TILE_CLASSES;
     double t[TILE_CLASSES * DPFAST_BLOCK_ROWS];
     ptrdiff_t start, first, i;
     for (start = 0; start < rows->n; start += DPFAST_BLOCK_ROWS) {
         const ptrdiff_t rest = rows->n - start, m = rest < DPFAST_BLOCK_ROWS ? rest : DPFAST_BLOCK_ROWS;
         const SCALAR *x = (const SCALAR *)rows->x + start * stride;
-        for (first = 0; first < n_classes; first += TILE_CLASSES) {
+        for (first = 0; first < n_classes; first += most) {
             const ptrdiff_t left = n_classes - first;
-            const int classes = left < TILE_CLASSES ? (int)left : TILE_CLASSES;
+            const int classes = (int)(left < most ? left : most);
             double *own = sum + first * dim;
             int k;
             for (k = 0; k < classes; k++) {
@@ -369,17 +372,22 @@ static void NAME(add_class_rows)(const dpfast_dense *rows, ptrdiff_t n_classes, 
                 }
             }
             switch (classes) {
-            case 1: NAME(add_classes)(x, stride, m, d, 1, t, dim, own); break;
-            case 2: NAME(add_classes)(x, stride, m, d, 2, t, dim, own); break;
-            case 3: NAME(add_classes)(x, stride, m, d, 3, t, dim, own); break;
-            default: NAME(add_classes)(x, stride, m, d, TILE_CLASSES, t, dim, own);
+            case 1: NAME(add_classes)(x, stride, m, d, 1, TILE_SUMS / 4, t, dim, own); break;
+            case 2: NAME(add_classes)(x, stride, m, d, 2, TILE_SUMS / 4, t, dim, own); break;
+            case 3: NAME(add_classes)(x, stride, m, d, 3, TILE_SUMS / 4, t, dim, own); break;
+            case 4: NAME(add_classes)(x, stride, m, d, 4, TILE_SUMS / 4, t, dim, own); break;
+            case 5: NAME(add_classes)(x, stride, m, d, 5, TILE_SUMS / 8, t, dim, own); break;
+            case 6: NAME(add_classes)(x, stride, m, d, 6, TILE_SUMS / 8, t, dim, own); break;
+            case 7: NAME(add_classes)(x, stride, m, d, 7, TILE_SUMS / 8, t, dim, own); break;
+            default: NAME(add_classes)(x, stride, m, d, TILE_CLASSES, TILE_SUMS / 8, t, dim, own);
             }
         }
     }
 }
 
 #undef TILE_CLASSES
-#undef TILE_SIDE
+#undef TILE_COLUMNS
+#undef TILE_SUMS
 
 /* ---- The kernels ------------------------------------------------------------------------------ */
 

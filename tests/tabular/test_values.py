@@ -327,3 +327,22 @@ class TestDistinct:
         assert list(column) == ["u", "v", "u"]
         gone = arrow_values("a", pyarrow.array(["u", None]).dictionary_encode())
         assert list(gone) == ["u", ""]
+
+
+@pytest.mark.parametrize(
+    "odd", ["", " 1", "1 ", "+1", "1_0", "\uff11", "nan", "inf", "1e400", "0x1"]
+)
+def test_many_numbers_are_read_like_few(odd):
+    rng = np.random.default_rng(0)
+    digits = rng.integers(1, 10**17, 2000).tolist()
+    powers = rng.integers(-330, 290, 2000).tolist()
+    texts = [f"{n}e{power}" for n, power in zip(digits, powers, strict=True)]
+    texts += [repr(x) for x in rng.normal(size=2000).tolist()]
+    assert np.array_equal(parse_numbers("x", texts, ()), np.array(list(map(float, texts))))
+    found = []
+    for column in (texts, []):
+        try:
+            found.append(parse_numbers("x", [*column, odd], ())[-1])
+        except DataError as error:
+            found.append(re.sub(r"row \d+", "", str(error)))
+    assert repr(found[0]) == repr(found[1])
