@@ -214,6 +214,12 @@ def check(case: Case, *relations: str) -> None:
     ------
     AssertionError
     """
+    worst = check_alone(case, *relations)
+    check_beside(case, *relations, worst=worst)
+
+
+def check_alone(case: Case, *relations: str) -> tuple[set[int], set[int]]:
+    """Check every record beside none; the worst of the records and of the arguments."""
     query = case.make(1 + len(case.others))
     points = case.arguments(query)
     known = [values(case, query, [*case.others, one], points) for one in case.records]
@@ -229,7 +235,12 @@ def check(case: Case, *relations: str) -> None:
         assert apart >= least, f"{case.name}: {apart:.6g} reached, {least:.6g} expected"
         worst_records |= pair
         worst_points.add(point)
-    # The worst, and any others, beside more rows, however many they are and however stored.
+    return worst_records, worst_points
+
+
+def check_beside(case: Case, *relations: str, worst: tuple[set[int], set[int]]) -> None:
+    """Check the worst, and any others, beside more rows, however many and however stored."""
+    worst_records, worst_points = worst
     rng = np.random.default_rng(7)
     for size, storage in itertools.product(SIZES, case.storages):
         query = case.make(size)
