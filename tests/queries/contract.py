@@ -218,16 +218,22 @@ def check(case: Case, *relations: str) -> None:
     check_beside(case, *relations, worst=worst)
 
 
-def check_alone(case: Case, *relations: str) -> tuple[set[int], set[int]]:
-    """Check every record beside none; the worst of the records and of the arguments."""
+def values_alone(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Return the query's values of each record beside the others, and without it."""
     query = case.make(1 + len(case.others))
     points = case.arguments(query)
     known = [values(case, query, [*case.others, one], points) for one in case.records]
-    nobody = values(case, query, case.others, points)
+    return np.array(known), values(case, query, case.others, points)
+
+
+def check_alone(case: Case, *relations: str) -> tuple[set[int], set[int]]:
+    """Check every record beside none; the worst of the records and of the arguments."""
+    query = case.make(1 + len(case.others))
+    known, nobody = values_alone(case)
     worst_records: set[int] = set()
     worst_points: set[int] = set()
     for relation in relations:
-        apart, pair, point = farthest(query, np.array(known), nobody, relation)
+        apart, pair, point = farthest(query, known, nobody, relation)
         limit = allowed(query, relation)
         assert apart > 0.0, f"{case.name}: all records look alike"
         assert apart <= limit, f"{case.name}: {apart:.6g} apart, {limit:.6g} stated"
