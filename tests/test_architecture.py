@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -43,10 +44,15 @@ def room(module):
     return module.split(".")[1]
 
 
+@functools.cache
+def tree_of(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path):
     """Modules of dpfast that a file imports, as dotted names."""
     package = "dpfast." + ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names if a.name.split(".")[0] == "dpfast")
         elif isinstance(node, ast.ImportFrom):
@@ -414,7 +420,7 @@ def test_losses_are_told_apart_by_their_facts(path):
         return  # families of estimators have names, too, and some are those of their losses
     # Names of laws and letters stand for other things, too.
     names = set(loss_names()) - {"poisson", "gamma", "negative-binomial"}
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Compare | ast.Tuple | ast.List | ast.Set | ast.Dict | ast.Match):
             inside = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)}
             assert inside.isdisjoint(names), f"{path.name}:{node.lineno} names a loss"
@@ -422,8 +428,8 @@ def test_losses_are_told_apart_by_their_facts(path):
 
 def test_no_number_is_subnormal():
     """Where a library has made the processor take them for zero, `brentq` would refuse to work."""
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in MODULES)
-    numbers = (getattr(node, "value", None) for tree in trees for node in ast.walk(tree))
+    nodes = (node for path in MODULES for node in ast.walk(tree_of(path)))
+    numbers = (getattr(node, "value", None) for node in nodes)
     floats = [number for number in numbers if isinstance(number, float)]
     assert not any(0.0 < number < sys.float_info.min for number in floats)
 

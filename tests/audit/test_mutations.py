@@ -92,7 +92,7 @@ def test_ledger_skipped(monkeypatch, classification):
             return honest(self, access, *arguments)
 
     monkeypatch.setattr(Curator, "release", for_free)
-    contract = test_contract.TestEverySolver().test_ledger_holds_the_planned_events
+    contract = test_contract.TestEveryFit().test_ledger_holds_the_planned_events
 
     def given():
         problem = test_contract.problem_for("dp-gd", *classification)
@@ -155,7 +155,7 @@ def test_noise_reused(monkeypatch, classification):
             drawn[scale, n] = honest(self, scale, n)
         return drawn[scale, n]
 
-    contract = test_contract.TestEverySolver().test_every_weight_is_noisy
+    contract = test_contract.TestEveryFit().test_every_weight_is_noisy
     problem, budget = test_contract.problem_for("dp-gd", *classification), Budget(1.0, 1e-6)
 
     def runs():

@@ -246,14 +246,17 @@ def test_one_row_that_outweighs_all_others_costs_digits_that_the_bound_has(n, ti
     y = np.where(np.arange(n) == n // 2, -1.0, 1.0)
     w = np.array([61.3])
     objective = Tilted(Problem(X, y, "logistic", data_norm=1.0, intercept=0.0), 0.1, tilt)
-    with mpmath.workdps(40):
-        rows = [mpmath.mpf(float(x)) for x in X[:, 0]]
-        margins = [
-            -mpmath.mpf(float(s)) * x * mpmath.mpf(w[0]) for x, s in zip(rows, y, strict=True)
-        ]
+    with mpmath.workdps(40):  # of all others, which are equal, and of the one
+        rows = [mpmath.mpf(float(x)) for x in (X[0, 0], X[n // 2, 0])]
+        margins = [-rows[0] * mpmath.mpf(w[0]), rows[1] * mpmath.mpf(w[0])]
         losses = [mpmath.log1p(mpmath.exp(z)) for z in margins]
-        shares = [mpmath.exp(mpmath.mpf(tilt) * (v - max(losses))) for v in losses]
-        slopes = [-s * x / (1 + mpmath.exp(-z)) for s, x, z in zip(y, rows, margins, strict=True)]
+        shares = [
+            count * mpmath.exp(mpmath.mpf(tilt) * (v - max(losses)))
+            for count, v in zip((n - 1, 1), losses, strict=True)
+        ]
+        slopes = [
+            x / (1 + mpmath.exp(-z)) for x, z in zip((-rows[0], rows[1]), margins, strict=True)
+        ]
         exact = mpmath.fdot(shares, slopes) / mpmath.fsum(shares)
         error = abs(objective.value_and_gradient(w)[1][0] - exact - mpmath.mpf(0.1) * w[0])
     bound = objective.gradient_error(61.3)

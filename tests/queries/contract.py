@@ -214,14 +214,26 @@ def check(case: Case, *relations: str) -> None:
     ------
     AssertionError
     """
+    worst = check_alone(case, *relations)
+    check_beside(case, *relations, worst=worst)
+
+
+def values_alone(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Return the query's values of each record beside the others, and without it."""
     query = case.make(1 + len(case.others))
     points = case.arguments(query)
     known = [values(case, query, [*case.others, one], points) for one in case.records]
-    nobody = values(case, query, case.others, points)
+    return np.array(known), values(case, query, case.others, points)
+
+
+def check_alone(case: Case, *relations: str) -> tuple[set[int], set[int]]:
+    """Check every record beside none; the worst of the records and of the arguments."""
+    query = case.make(1 + len(case.others))
+    known, nobody = values_alone(case)
     worst_records: set[int] = set()
     worst_points: set[int] = set()
     for relation in relations:
-        apart, pair, point = farthest(query, np.array(known), nobody, relation)
+        apart, pair, point = farthest(query, known, nobody, relation)
         limit = allowed(query, relation)
         assert apart > 0.0, f"{case.name}: all records look alike"
         assert apart <= limit, f"{case.name}: {apart:.6g} apart, {limit:.6g} stated"
@@ -229,7 +241,12 @@ def check(case: Case, *relations: str) -> None:
         assert apart >= least, f"{case.name}: {apart:.6g} reached, {least:.6g} expected"
         worst_records |= pair
         worst_points.add(point)
-    # The worst, and any others, beside more rows, however many they are and however stored.
+    return worst_records, worst_points
+
+
+def check_beside(case: Case, *relations: str, worst: tuple[set[int], set[int]]) -> None:
+    """Check the worst, and any others, beside more rows, however many and however stored."""
+    worst_records, worst_points = worst
     rng = np.random.default_rng(7)
     for size, storage in itertools.product(SIZES, case.storages):
         query = case.make(size)

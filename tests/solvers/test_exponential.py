@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from declared import Unlimited
 from fused.test_ball_sample import Bowl, ball_for, bowl, draw, make, objective
-from lone_rows import Prepaid
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.fused import BallSample, ball_sample
@@ -140,7 +140,7 @@ def scores_of_localized_runs(settled, slope, reference, runs, seed, monkeypatch)
 
     with monkeypatch.context() as patch:
         patch.setattr(BallSample, "answer", answer)
-        w = [carry_out(settled, function, rng, Prepaid()).w[0] for _ in range(runs)]
+        w = [carry_out(settled, function, rng, Unlimited()).w[0] for _ in range(runs)]
     first = (np.abs(np.add(centers, high)) - np.abs(np.add(centers, low))) / scale
     return first + (high - low) * ball.scale * np.subtract(w, centers)
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from declared import Unlimited
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.privacy import gaussian_epsilon, gaussian_mu
@@ -74,22 +75,13 @@ def steep(sign, n=2, R=0.05):
     return Problem(X, np.ones(n), "huberized-hinge", data_norm=R, intercept=0.0, alpha=1e-4)
 
 
-class Free:
-    """A ledger that does not count: what a run costs is tested elsewhere."""
-
-    log = None
-
-    def spend_all(self, events):
-        pass
-
-
 def last_weights(method, budget, runs, relation="replace_one", n=2, **options):
     """Final weights of whole runs on worst-case neighbors; linear in the noisy gradients."""
     other = -1.0 if relation == "replace_one" else 0.0
     settled = plan(steep(1.0, n), method, budget, neighboring_relation=relation, **options)
     for sign, seed in ((1.0, 11), (other, 12)):
         problem, rng = steep(sign, n), SecureGenerator(seed)
-        yield np.array([carry_out(settled, problem, rng, Free()).w[0] for _ in range(runs)])
+        yield np.array([carry_out(settled, problem, rng, Unlimited()).w[0] for _ in range(runs)])
 
 
 def halve(monkeypatch):

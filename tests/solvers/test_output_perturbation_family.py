@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from declared import Unlimited
 from lone_rows import lone_row
 from outputs import perturbed, unperturbed
 
@@ -138,7 +139,7 @@ def test_whole_runs_of_the_iterate_on_worst_case_neighbors(halved, monkeypatch):
 
     def outputs(y, seed):
         rng, data = SecureGenerator(seed), lone_row(y)
-        return np.array([carry_out(settled, data, rng, Ledger(budget)).w[0] for _ in range(1500)])
+        return np.array([carry_out(settled, data, rng, Unlimited()).w[0] for _ in range(1500)])
 
     found = audit_mu(outputs(1.0, 1), outputs(-1.0, 2)).value
     assert (found > gaussian_mu(5.0, 1e-6)) == halved

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from declared import Unlimited
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
 from dpfast.privacy import ExponentialEvent, audit_epsilon
@@ -104,7 +105,7 @@ def test_whole_runs_on_worst_case_neighbors(generator, monkeypatch):
 
     def outputs(problem, seed):
         rng = generator(seed)
-        runs = (carry_out(settled, problem, rng, Ledger(budget)) for _ in range(1500))
+        runs = (carry_out(settled, problem, rng, Unlimited()) for _ in range(1500))
         return np.array([outcome.w[0] for outcome in runs])
 
     found = audit_epsilon(outputs(data[0], 2), outputs(data[1], 3)).value
