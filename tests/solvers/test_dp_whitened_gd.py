@@ -102,7 +102,7 @@ def test_audit_of_whole_runs(relation, broken, monkeypatch):
     scores = []
     for seed, problem in enumerate(problems):
         rng = SecureGenerator(seed)
-        scores.append([carry_out(settled, problem, rng, Unlimited()).w[0] for _ in range(250)])
+        scores.append([carry_out(settled, problem, rng, Unlimited()).w[0] for _ in range(500)])
     result = audit_mu(*scores, confidence=1 - 1e-6)
     assert (result.value > mu) == broken
 
