@@ -180,6 +180,7 @@ def multinomial_gradient(
     clip_norm: float,
     out: _F64,
 ) -> None: ...
+def products(rows: _F64, vectors: _F64, out: _F64) -> None: ...
 
 class RowGroups:
     n_groups: int

@@ -41,8 +41,7 @@ _MAX_UPDATES = 30
 _LARGEST_ENTRY = 1e150
 # Targets beyond this are set to it, or sums of losses could overflow.
 _LARGEST_TARGET = 1e100
-# Rows of groups that are measured at once, at least: their products are filled up, see
-# `products_alike`.
+# Rows of groups that are measured at once, at least.
 _MEASURED_ROWS = 1024
 # Problems below this size stay on one thread; handing chunks to others costs more than it saves.
 _THREADING_BYTES = 8 * 2**20

@@ -35,7 +35,7 @@ from dpfast.groups import index_groups
 from dpfast.model_selection import PrivateSearchCV, _means
 from dpfast.privacy import BudgetAccountant, Certificate, PrivacyReport, relation_of
 from dpfast.queries import ClippedGradient, GroupGradient
-from dpfast.queries._linear import lengths
+from dpfast.queries._linear import lengths, products_alike
 from dpfast.queries.coordinates import column_transform, coordinates_of, reach_of
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS
@@ -324,6 +324,19 @@ def test_who_is_first_changes_nobody_elses_alikeness():
         with threadpool_limits(2):
             found.append(query.evaluate(problem, transform, np.zeros(d + 1), 1.0, 1.0, 1e3, None))
     assert np.linalg.norm(np.subtract(*found)) <= 2.0 * query.rounding_error()
+
+
+@pytest.mark.parametrize("d", [65, 400])
+def test_products_do_not_follow_how_many_threads_blas_has(d):
+    """Another thread may set them in the midst of a fit."""
+    rng = np.random.default_rng(0)
+    row, transform = rng.standard_normal(d), rng.standard_normal((d, d))
+    found = []
+    for threads in (1, 2, 5, 7):
+        with threadpool_limits(threads):
+            found.append(products_alike(np.tile(row, (500, 1)), transform))
+    np.testing.assert_array_equal(found, np.broadcast_to(found[0][0], (4, 500, d)))
+    np.testing.assert_allclose(found[0][0], row @ transform, atol=1e-11)
 
 
 def test_one_row_a_person_is_in_no_part_of_its_own():

@@ -94,12 +94,16 @@ class Inferential(PrivateLinearModel):
         plan, events = planned(shape, 1, NAME, budget, **settings)
         needed = int(plan.expected["rows_for_coverage"])
         if shape.n_samples < needed:
+            remedy = "Fewer columns or a larger epsilon would do"
+            if plan.neighboring_relation == "replace_one":
+                remedy += (
+                    f", or half the {shape.unit}s with neighboring_relation='add_or_remove_one'"
+                )
             raise ValueError(
                 f"X must have at least {needed:,} {shape.unit}s for inference=True with "
                 f"{shape.dim} coefficients and {budget}, {plan.neighboring_relation}; got "
-                f"{shape.n_samples:,}, with which intervals would not hold. Fewer columns, a "
-                f"larger epsilon, or neighboring_relation='add_or_remove_one' (half the "
-                f"{shape.unit}s) would do. Nothing was spent."
+                f"{shape.n_samples:,}, with which intervals would not hold. {remedy}. Nothing was "
+                "spent."
             )
         return plan, events
 

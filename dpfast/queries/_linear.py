@@ -28,8 +28,6 @@ Entrywise = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 # Entries and rows of a piece: its copies stay in cache, and products of matrices want some hundred
 # rows; a power of two of them takes BLAS a third longer.
 _PIECE_ENTRIES, _PIECE_ROWS = 2**15, 240
-# Rows of a product in which each is alike wherever it is, and of what its columns are a multiple.
-_ALIKE_ROWS, _ALIKE_COLUMNS = 192, 8
 # Sparse rows whose stored entries are copied at once.
 _FACTOR_ROWS = 4096
 # Rounding unit of float32, and from how many columns on it is worth its error.
@@ -510,8 +508,6 @@ def _by_products(
 ) -> Vector:
     """Of the products themselves, in float64."""
     size = max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim)
-    if alike:  # no product has to be filled up but the last
-        size = -(-size // _ALIKE_ROWS) * _ALIKE_ROWS
     products = products_alike if alike else np.matmul
     pieces = _rows(kernel, first, last, size)
     found = [upper_lengths(products(rows, transform), kernel.dim, reach) for rows in pieces]
@@ -521,20 +517,17 @@ def _by_products(
 def products_alike(rows: Matrix, transform: Matrix) -> Matrix:
     """``rows @ transform``, every row of it the same wherever it is among others.
 
-    In products of one size, the last of which is filled up, and so are columns: BLAS adds up what
-    is left over beyond its own pieces in another order, and of rows that all but vanish no other
-    bits remain.  Of columns it has another order for each of its threads, of which there are
-    several if another thread of this process has set so during a fit.
+    Not by BLAS, which adds up what is left over beyond its own pieces in another order, and has
+    other pieces for every number of threads, which another thread of this process may set during a
+    fit: of rows that all but vanish nothing but last bits remains.
     """
-    columns = transform.shape[1]
-    found = np.empty((len(rows), columns))
-    if columns % _ALIKE_COLUMNS:
-        transform = np.pad(transform, ((0, 0), (0, -columns % _ALIKE_COLUMNS)))
-    for start in range(0, len(rows), _ALIKE_ROWS):
-        piece = rows[start : start + _ALIKE_ROWS]
-        missing = _ALIKE_ROWS - len(piece)
-        full = np.pad(piece, ((0, missing), (0, 0))) if missing else piece
-        found[start : start + _ALIKE_ROWS] = (full @ transform)[: len(piece), :columns]
+    found = np.empty((len(rows), transform.shape[1]))
+    rows, vectors = np.ascontiguousarray(rows), np.ascontiguousarray(transform.T)
+    for start in range(0, len(rows), _PIECE_ROWS):
+        piece = rows[start : start + _PIECE_ROWS]
+        products = np.empty((len(vectors), len(piece)))
+        _kernels.products(piece, vectors, products)
+        found[start : start + _PIECE_ROWS] = products.T
     return found
 
 

@@ -190,11 +190,10 @@ def descend(
     if units.intercept is not None and constant:
         v[-1] = units.intercept
     last, momentum = v, settings.momentum
-    two_classes = shape.loss.multiclass and settings.classes is None
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
     late, first = np.zeros_like(v), np.zeros(0)
     for k in range(settings.iterations):
-        if settings.goes_far and two_classes:
+        if settings.goes_far:
             far = _far(v[: coordinates.free], settings.rows_per_weight)
             momentum = max(settings.momentum, _MOST_MOMENTUM * far)
         z = v + momentum * (v - last)
@@ -338,7 +337,7 @@ class _Steps:
         # The log link rests on the steps: only those that would go astray get shorter.
         self._borne = 1.0 if plain else _ASTRAY / max(float(step.max()) * curvature, 1e-300)
         self._secants = _Secants(free)
-        self._goes_far = settings.goes_far and not several
+        self._goes_far = settings.goes_far
         self._rows_per_weight = settings.rows_per_weight
         # How far the next point follows the noise in a gradient, and how far the last one did.
         self._follows = settings.step * units.change * (1.0 + momentum)

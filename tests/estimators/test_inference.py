@@ -138,6 +138,15 @@ def test_what_is_refused_costs_nothing(rows, settings, message):
         assert account.guarantee().epsilon == 0.0
 
 
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_another_relation_is_advised_where_it_is_another(rows, relation):
+    X, labels, _ = rows
+    with pytest.raises(ValueError, match="larger epsilon would do") as refused:
+        logistic(epsilon=0.05, neighboring_relation=relation).fit(X, labels)
+    advised = "half the rows with neighboring_relation" in str(refused.value)
+    assert advised is (relation == "replace_one")
+
+
 @pytest.mark.parametrize("kind", [logistic, linear])
 def test_groups_are_clusters(rows, kind):
     X, labels, numbers = rows
@@ -277,7 +286,7 @@ def test_without_inference_there_is_none(rows):
 def test_refused_coefficients_say_so(rows):
     X, _, numbers = rows
     model = linear(data_norm=2.1, epsilon=3.0).fit(np.column_stack([X, X[:, 0]]), numbers)
-    assert np.isnan(model.bse_[[0, 3]]).all() and np.isfinite(model.bse_[[2, 4]]).all()
+    assert np.isnan(model.bse_[[0, 3, 4]]).all() and np.isfinite(model.bse_[2])
     assert "No standard error" in str(model.summary())
     assert np.all(np.isfinite(model.coef_))
 

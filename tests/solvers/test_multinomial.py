@@ -378,7 +378,7 @@ def test_what_auto_stands_for():
         two = dp_whitened_gd.plan(shape, Budget(1.0, 1e-6), consistent=False).parameters
         rows = _whitened_rules.rows_per_weight(shape, Budget(1.0, 1e-6), "replace_one", "auto")
         several = plan_multinomial(shape, 4, Budget(1.0, 1e-6)).parameters
-        assert several["step"] == 1.0 and several["shrinkage"] == 0.0
+        assert several["step"] == 1.0 and several["shrinkage"] == 0.0 and not several["goes_far"]
         assert several["intercept_step"] == two["step"] == min(1.0, (rows / 8.0) ** 0.4)
         assert several["momentum"] == two["momentum"] == pytest.approx(momentum)
         most = min(4 * two["iterations"], 160)
