@@ -621,8 +621,9 @@ def _first_heard(counts: Vector, noise: float) -> int | None:
 def _denoised(matrix: Matrix, model: Matrix, deviation: float) -> Matrix:
     """Products of scores, drawn to what a model says of them, as far as noise asks for it.
 
-    By the rule of James and Stein; of the model only the shape counts.  Where noise hides all else
-    no direction is left without variance, which an interval of a sum of weights might rest on.
+    By the rule of James and Stein; of the model only the shape counts.  Where noise hides all but
+    the trace no direction is left without variance, which an interval of a sum of weights might
+    rest on.
     """
     shape = model * (max(float(np.trace(matrix)), 0.0) / float(np.trace(model)))
     noise = deviation**2 * (len(matrix) * (len(matrix) + 1.0) - 2.0)

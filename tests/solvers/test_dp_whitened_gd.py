@@ -291,10 +291,10 @@ def test_a_column_that_does_not_vary_has_a_small_weight_in_every_loss(estimator,
     y = np.digitize(X[:, 0] + 0.4 * rng.logistic(size=4_000), [-0.5, 0.5])
     y = np.minimum(y, len(declared.get("classes", y)) - 1)
     weights = []
-    for seed in range(8):
+    for seed in range(32):
         model = estimator(8.0, 1e-6, data_norm=2.0, random_state=seed, **declared).fit(X, y)
         weights.append(np.abs(np.atleast_2d(model.coef_)[:, 2]).max())
-    assert np.median(weights) < 4.0
+    assert np.median(weights) < 3.5
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -769,9 +769,11 @@ def test_where_a_class_is_rare_early_iterates_are_left_out(share, options, found
     assert (late.average == settings.average) is (found >= 0.75)
 
 
-@pytest.mark.parametrize(("signal", "low", "high"), [(0.5, 1.0, 1.0), (8.0, 0.5, 0.95)])
+@pytest.mark.parametrize(("signal", "low", "high"), [(0.5, 1.0, 1.0), (8.0, 0.5, 0.9)])
 def test_iterates_on_their_way_are_left_out(signal, low, high, monkeypatch):
     """A strong signal flattens the loss, so the way is long; with a weak one nothing changes."""
+    # Momentum, which long weights get, shortens the way, too.
+    monkeypatch.setattr(_whitened_descent, "_far", lambda v, u: 0.0)
     rng = np.random.default_rng(5)
     X = 0.4 * rng.standard_normal((6000, 8)) + rng.standard_normal((6000, 1))
     margins = X @ np.tile([1.0, -1.0], 4)
