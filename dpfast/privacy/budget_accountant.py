@@ -110,7 +110,8 @@ class BudgetAccountant:
 
     *The file* has a random number of its own and counts its charges. A process that uses it notices
     if it was replaced by an older copy, or deleted and begun anew. The lock file remembers the
-    count, so that an older copy is noticed by others, too, as long as it is there.
+    count, so that others, too, notice an older copy, or that the file is gone, as long as it is
+    there.
 
     An adaptive fit inside an accountant that is not adaptive is charged its whole budget at its
     first access; one whose budget is pure needs ``adaptive=True`` here.
@@ -525,7 +526,8 @@ budget)
                 f"replaced. {_ADVICE}"
             )
         known = mine.ledger.events if mine.begun else ()
-        told = max(mine.charges, self._witness(found.name))
+        witness, seen = self._witnessed()
+        told = max(mine.charges, seen if witness == found.name else 0)
         if ledger.events[: len(known)] != known or found.charges < told:
             raise BudgetFileError(
                 f"{name!r} lacks what is known to have been spent: an older copy was put in its "
@@ -558,8 +560,18 @@ budget)
         if os.path.lexists(self._path):
             self._state = self._read()
         else:
+            self._refuse_gone()
             self._write(self._state)
         self._state = replace(self._state, begun=True)
+
+    def _refuse_gone(self) -> None:
+        """Refuse to begin where the lock file has seen charges. The locks are held."""
+        if charges := self._witnessed()[1]:
+            raise BudgetFileError(
+                f"the budget file {str(self._path)!r} is gone, though its lock file has seen "
+                f"{charges:,} charge{'s' * (charges > 1)}. {_ADVICE} For another account, take "
+                f"another name, or delete '{self._path}.lock' as well."
+            )
 
     def _record(self) -> tuple[dict[str, Any], Ledger]:
         """Return what is in the file, and the ledger it is."""
@@ -629,14 +641,14 @@ budget)
             self._guard.truncate(0)
             self._guard.write(f"{state.name} {state.charges}\n".encode())
 
-    def _witness(self, name: str) -> int:
-        """Return how many charges of the account the lock file has seen; 0 of another one's."""
+    def _witnessed(self) -> tuple[str, int]:
+        """Return which account the lock file knows, and how many charges; no name if none."""
         if self._guard is None:
-            return 0
+            return "", 0
         self._guard.seek(0)
-        words = self._guard.read(200).split()
-        own = len(words) == 2 and words[0] == name.encode() and words[1].isdigit()
-        return int(words[1]) if own else 0
+        words = self._guard.read(200).decode(errors="replace").split()
+        known = len(words) == 2 and words[1].isdecimal()
+        return (words[0], int(words[1])) if known else ("", 0)
 
     def _after_fork(self) -> None:
         """Forget, in the child, the locks that a thread of the parent may hold."""

@@ -118,6 +118,11 @@ class TestCopies:
         if charged:
             account.charge([STEP])
         path.unlink()
+        if charged:
+            with pytest.raises(BudgetFileError, match="its lock file has seen 1 charge"):
+                BudgetAccountant(BUDGET, path)
+            assert not path.exists()
+            path.with_name(f"{path.name}.lock").unlink()
         again = BudgetAccountant(BUDGET, path)
         again.charge([STEP])
         with pytest.raises(BudgetFileError, match="deleted and begun anew"):
