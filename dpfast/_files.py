@@ -720,11 +720,11 @@ def _check_header(
     path: str | os.PathLike[str], header: list[str], columns: Collection[str], form: CsvForm
 ) -> None:
     name, hint = os.fspath(path), "Names must stand in the first line, and match exactly."
-    words = {word.strip().casefold() for field in header for word in re.split("[,;|\t]", field)}
-    # Where nothing says that the first line is names, it could be a record, which is not shown.
-    named = not words.isdisjoint(map(str.casefold, columns))
+    words = [word for field in header for word in re.split("[,;|\t]", field)]
+    named = are_names(words, columns)
     fields = f"{len(header)} field{'s' * (len(header) > 1)}"
-    found = f"The first line has {fields}, and none of these names."
+    found = f"The first line has {fields}, and {'few' if set(header) & set(columns) else 'none'}"
+    found += " of these names."
     if named:
         found = f"The file has: {show_names(header)}."
     if missing := [column for column in columns if column not in header]:
@@ -770,6 +770,16 @@ def _refuse_row(
         f"Put values that contain {SEPARATORS[form.separator]} in double quotes: "
         f'"a{form.separator} b".'
     )
+
+
+def are_names(found: Collection[str], wanted: Collection[str]) -> bool:
+    """Whether half of the columns that are wanted are among what stands where names should.
+
+    Otherwise it could be a record, in which a value happens to be called like a column, and is not
+    to be shown.
+    """
+    words, names = ({str(name).strip().casefold() for name in of} for of in (found, wanted))
+    return 2 * len(words & names) >= len(names)
 
 
 def show_names(names: Sequence[str]) -> str:

@@ -161,6 +161,14 @@ class TestReadCsv:
         said = str(caught.value).partition("data.csv")[2]
         assert "34" not in said and "secret" not in said
 
+    def test_nor_is_one_with_a_value_that_is_called_like_a_column(self, write):
+        with pytest.raises(DataError, match="The first line has 3 fields, and few of") as caught:
+            read_csv(write("34,y,secret\n35,n,secret\n"), ["age", "y", "ill"])
+        said = str(caught.value).partition("data.csv")[2]
+        assert "34" not in said and "secret" not in said
+        with pytest.raises(DataError, match="'age', 'y', 'sick'"):
+            read_csv(write("age,y,sick\n34,n,1\n"), ["age", "y", "ill"])
+
     def test_many_columns_are_cut_short_in_messages(self, write):
         header = ",".join(f"c{j}" for j in range(100))
         with pytest.raises(DataError, match="'c11' and 88 more"):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._files import PARQUET, import_parquet
+from dpfast._files import PARQUET, are_names, import_parquet
 from dpfast._validation import id_names, warn
 from dpfast.blocks._arrays import file_facts
 from dpfast.blocks._source import Piece
@@ -458,13 +458,13 @@ def _files(path: Any, endings: tuple[str, ...]) -> list[str]:
 
 def _check_found(name: str, found: list[str], named: list[str]) -> None:
     """Refuse a table that lacks columns, or has one twice."""
-    if doubles := sorted({column for column in found if found.count(column) > 1}):
-        raise DataError(f"{name} has the columns {doubles} more than once.")
+    hidden = "not shown: they are a record if the file has no names"
     if missing := [column for column in named if column not in found]:
-        # If it has none of them, what it has may be a record, in a file without names.
-        hidden = f"{len(found)} others (not shown: they are a record if the file has no names)"
-        has = hidden if missing == named else found[:20]
+        has = found[:20] if are_names(found, named) else f"{len(found)} others ({hidden})"
         raise DataError(f"{name} has no columns {missing}; it has {has}.")
+    if doubles := sorted({column for column in found if found.count(column) > 1}):
+        shown = doubles if named else f"with {len(doubles)} of its names ({hidden})"
+        raise DataError(f"{name} has the columns {shown} more than once.")
 
 
 def _plain(values: Any) -> NDArray[Any]:
