@@ -749,6 +749,7 @@ class PrivateLinearModel(Versioned):
             float(np.ravel(self.intercept_)[0]) if with_intercept else 0.0,
             covariance,
             self._known_rows,
+            getattr(self, "privacy_", None),
         )
 
     def noise_interval(self, confidence_level: float = 0.95) -> CoefficientInterval:

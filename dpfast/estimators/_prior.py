@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from dpfast._files import show_names
 from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_real
 from dpfast.estimators._targets import Targets
-from dpfast.privacy import Budget
+from dpfast.privacy import Budget, PrivacyReport
 from dpfast.rows import row_lengths
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan
@@ -42,6 +42,9 @@ class CoefficientPrior:
     rows_per_weight : float, default=0.0
         For coefficients of a private fit, its `u` (see the guide to priors). The fit then takes
         coordinates from the covariance, too, and believes it a little less. 0 for others.
+    privacy : PrivacyReport or None, default=None
+        That of the fit, for the reports of fits that begin with it. None for coefficients that are
+        public otherwise.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class CoefficientPrior:
     intercept: float = 0.0
     covariance: ArrayLike | None = None
     rows_per_weight: float = 0.0
+    privacy: PrivacyReport | None = field(default=None, repr=False)
 
     def coefficients(self, shape: ProblemShape, targets: Targets) -> Coefficients:
         """Weights of a problem and their covariance, in its units.
@@ -63,6 +67,11 @@ class CoefficientPrior:
         TypeError, ValueError
             If shapes do not go together, or numbers are not finite.
         """
+        if not isinstance(self.privacy, PrivacyReport | None):
+            raise TypeError(
+                "privacy of the prior must be None or the privacy_ of a fitted model; got "
+                f"{type(self.privacy).__name__}."
+            )
         coef = _numbers("coef", self.coef)
         d, dim = shape.n_features, shape.dim
         if coef.shape not in ((d,), (1, d)):
@@ -198,7 +207,9 @@ def what_is_known(prior: Any) -> tuple[Any, ...]:
         return tuple(map(np.asarray, prior))
     if prior is None:
         return ()
-    return (prior.as_prior() if hasattr(prior, "as_prior") else prior,)
+    known = prior.as_prior() if hasattr(prior, "as_prior") else prior
+    # What was said of other fits to the same rows is no part of what is known.
+    return (replace(known, privacy=None),)
 
 
 def begins_with_prior(plan: Plan[Any]) -> bool:
@@ -210,7 +221,7 @@ def described(prior: Any) -> str:
     """What a prior is, and whether it has a guarantee of its own, for the report."""
     if isinstance(prior, tuple):
         return f"{len(prior[1]):,} rows that are taken to be public"
-    report = getattr(prior, "privacy_", None)
+    report = _report_of(prior)
     if report is None:
         return "coefficients that are taken to be public"
     file = getattr(prior, "_file", None)
@@ -226,13 +237,20 @@ def described(prior: Any) -> str:
 
 def notes_of(prior: Any) -> tuple[str, ...]:
     """What a fitted prior does not protect of its own rows, which those after it inherit."""
-    report = getattr(prior, "privacy_", None)
+    report = _report_of(prior)
     if report is None:
         return ()
     notes = tuple(f"{note} (of the fit that the prior is from)" for note in report.notes)
     if report.reproducible:
         return (*notes, "the rows of the prior, whose noise its random_state repeats")
     return notes
+
+
+def _report_of(prior: Any) -> PrivacyReport | None:
+    """The report of the fit that a prior is, or is from."""
+    of = "privacy" if isinstance(prior, CoefficientPrior) else "privacy_"
+    found: PrivacyReport | None = getattr(prior, of, None)
+    return found
 
 
 def _numbers(name: str, values: Any) -> Vector:

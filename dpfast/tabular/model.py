@@ -497,7 +497,7 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
         """
         check_is_fitted(self)
         prior: CoefficientPrior = self.estimator_.as_prior()
-        return prior
+        return replace(prior, privacy=self.privacy_)  # of all that was learned, ranges among it
 
     def encoded(
         self,

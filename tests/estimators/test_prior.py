@@ -1,6 +1,7 @@
 """Fits that begin with public rows: what they cost, and whom they believe."""
 
 import pickle
+from copy import deepcopy
 from dataclasses import replace
 from typing import ClassVar
 
@@ -272,6 +273,12 @@ def test_what_a_prior_leaves_unprotected_stands_in_the_report():
     model = LogisticRegression(**settings, data_norm=2.0, prior=earlier)
     search = PrivateSearchCV(model, {"intercept_scaling": [1.0, 2.0]}, epsilon=3.0).fit(X, y)
     assert search.privacy_.notes[:2] == fresh.notes[:2]
+    # Coefficients take it along, through copies too.
+    for prior in (earlier.as_prior(), deepcopy(earlier.as_prior())):
+        model = clone(LogisticRegression(**settings, data_norm=2.0, prior=prior))
+        report = model.fit(X, y).privacy_
+        assert report.notes[:2] == fresh.notes[:2]
+        assert "CoefficientPrior fitted before, whose records nothing protects" in report.prior
 
 
 def test_the_report_names_the_prior_that_was_used():
@@ -513,6 +520,11 @@ class TestCoefficients:
         [
             (CoefficientPrior([1.0, 2.0], 0.0, np.eye(6)), ValueError, "a coefficient for each of"),
             (CoefficientPrior(WEIGHTS), ValueError, "covariance of the prior must be given"),
+            (
+                CoefficientPrior(WEIGHTS, 0.0, np.ones(6), privacy=1.0),
+                TypeError,
+                "privacy of the prior must be None or the privacy_ of",
+            ),
             (CoefficientPrior(WEIGHTS, 0.0, np.eye(5)), ValueError, "must be for 6 numbers"),
             (CoefficientPrior(WEIGHTS, 0.0, -np.eye(6)), ValueError, "positive definite"),
             (CoefficientPrior(WEIGHTS, 0.0, np.triu(np.ones((6, 6)))), ValueError, "symmetric"),
