@@ -9,6 +9,7 @@ import numpy as np
 
 from dpfast._typing import Vector
 from dpfast._validation import check_integer, check_real
+from dpfast.errors import GridOverflow
 from dpfast.mechanisms import Access, Gaussian
 from dpfast.optimizers._contract import project
 from dpfast.privacy import Budget, GDPEvent
@@ -87,7 +88,12 @@ class LastIterate(Access[Vector]):
         slack = rough.grid_step * math.sqrt(shape.dim)
         self._step = GradientStep(shape, step, reach, slack)
         self._mechanism = Gaussian.calibrate(target, self._step, neighboring_relation)
-        assert self._mechanism.grid_step <= 2.0 * rough.grid_step
+        if self._mechanism.grid_step > 2.0 * rough.grid_step:
+            raise GridOverflow(
+                f"mu must be larger for the last iterate of steps in {shape.dim} dimensions: with "
+                "this much noise, rounding to the grid costs more than the step itself; got "
+                f"{mu:g}. Give a larger budget or fewer dimensions."
+            )
 
     @property
     def stddev(self) -> float:

@@ -7,6 +7,7 @@ import pytest
 
 from dpfast import Budget, Ledger, Problem, ProblemShape
 from dpfast.curator import Curator
+from dpfast.errors import GridOverflow
 from dpfast.fused import LastIterate
 from dpfast.fused.last_iterate import last_iterate_factor
 from dpfast.random import SecureGenerator
@@ -43,6 +44,12 @@ def test_it_is_charged_what_it_may_cost():
     # A step that does not contract is paid for by composition.
     long = made(SHAPE, step=10.0)
     assert long.stddev == pytest.approx(3.0 * one, rel=1e-3)
+
+
+@pytest.mark.parametrize("mu", [3e-9, 2e-9, 1e-9])
+def test_a_budget_with_which_grids_cost_most_is_refused_also_without_assertions(mu):
+    with pytest.raises(GridOverflow, match="Give a larger budget or fewer dimensions"):
+        made(SHAPE, mu=mu)
 
 
 def test_without_noise_it_is_projected_descent(noiseless, classification):
