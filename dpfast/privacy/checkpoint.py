@@ -45,7 +45,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from dpfast._files import atomic_writer, checksum, open_lock, parse_json, read_text, wait_for_lock
+from dpfast._files import (
+    atomic_writer,
+    checksum,
+    new_lock,
+    open_lock,
+    parse_json,
+    read_text,
+    wait_for_lock,
+)
 from dpfast.errors import CheckpointError
 from dpfast.privacy.events import Event, event_from_dict
 
@@ -74,6 +82,7 @@ class Checkpoint:
         self._fit = _salted(fit, secrets.token_hex(16))
         self._entries: list[dict[str, Any]] = []
         self._next = 0
+        self._lock = new_lock(self)
         self.outcome: dict[str, Any] | None = None
 
     @classmethod
@@ -162,6 +171,8 @@ class Checkpoint:
     ) -> T:
         """The answer to the next access: as recorded, or made and recorded.
 
+        Of threads that ask at once one after another is answered, each in the place it pays for.
+
         Parameters
         ----------
         spend : callable
@@ -170,16 +181,17 @@ class Checkpoint:
             Spends the event on the ledger, looks at the data, and adds noise from `rng`.
         rng : SecureGenerator
         """
-        at = self._next
-        if self.replaying and self._entries[at]["answer"] is not None:
-            spend()
-            return _restored(self._entries[at]["answer"])  # type: ignore[no-any-return]
-        rng.begin_access(at)
-        value = make()
-        # The file first: from here on the answer is in the world.
-        self._entries[at]["answer"] = _kept(value)
-        self._write()
-        return value
+        with self._lock:
+            at = self._next
+            if self.replaying and self._entries[at]["answer"] is not None:
+                spend()
+                return _restored(self._entries[at]["answer"])  # type: ignore[no-any-return]
+            rng.begin_access(at)
+            value = make()
+            # The file first: from here on the answer is in the world.
+            self._entries[at]["answer"] = _kept(value)
+            self._write()
+            return value
 
     def finish(self, **released: Any) -> None:
         """Write down what the fit releases at its end."""

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from dpfast import (
     BudgetAccountant,
     BudgetExceeded,
     CoefficientPrior,
+    Ledger,
     LogisticRegression,
     Loss,
     Problem,
@@ -23,8 +25,10 @@ from dpfast._files import checksum
 from dpfast.blocks import BlockProblem, from_npy
 from dpfast.errors import CheckpointError, DataError
 from dpfast.estimators._targets import Affine
+from dpfast.privacy import GaussianEvent
 from dpfast.privacy.checkpoint import Checkpoint, fingerprint
 from dpfast.privacy.ledger import kinds
+from dpfast.random import SecureGenerator
 
 SOLVERS = {
     "dp-gd": {"iterations": 4},
@@ -279,6 +283,36 @@ def test_other_events_than_those_paid_for_are_refused(source, stopped):
     rewrite(stopped, log)
     with pytest.raises(CheckpointError, match="is not the one that was paid for"):
         fit(source, stopped)
+
+
+def test_threads_that_ask_at_once_are_answered_in_the_place_that_they_pay_for(tmp_path):
+    event = GaussianEvent(
+        sensitivity=1.0, stddev=9.0, dimension=1, neighboring_relation="replace_one", where="here"
+    )
+    with Checkpoint.open(tmp_path / "c", {}) as log:
+        ledger, waits = Ledger(Budget(mu=1.0)), threading.Event()
+        ledger.log = log
+
+        def first():
+            waits.wait(0.2)  # until the other has been answered, if it is let in
+            ledger.spend(event)
+            return np.zeros(1)
+
+        def other():
+            ledger.spend(event)
+            return np.ones(1)
+
+        def ask(make):
+            log.release(lambda: ledger.spend(event), make, SecureGenerator())
+            waits.set()
+
+        threads = [threading.Thread(target=ask, args=(make,)) for make in (first, other)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    accesses = json.loads((tmp_path / "c").read_text())["accesses"]
+    assert sorted(access["answer"]["data"] for access in accesses) == [[0.0], [1.0]]
 
 
 class TestAccounts:
