@@ -376,7 +376,8 @@ class TestAccounts:
         path = tmp_path / "budget"
         with BudgetAccountant(self.BUDGET, path), pytest.raises(Interrupted):
             fit(source, tmp_path / "log", stop=10, budget=self.BUDGET)
-        path.unlink()
+        for name in (path, path.with_name("budget.lock")):
+            name.unlink()
         with BudgetAccountant(self.BUDGET, path) as account:
             result, _ = fit(source, tmp_path / "log", budget=self.BUDGET)
             assert account.events == result.privacy.events
