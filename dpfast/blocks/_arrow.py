@@ -130,8 +130,9 @@ class _ColumnReader:
         for column in (*self.feature_names, *([self.weight] if self.weight else [])):
             kind = schema.field(column).type
             if not (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
+                outer = str(kind).partition("<")[0]  # keys of rows may be names of its fields
                 raise DataError(
-                    f"{self.name}, column {column!r}: must hold numbers; got {kind}. Give "
+                    f"{self.name}, column {column!r}: must hold numbers; got {outer}. Give "
                     "columns=, encode it by a rule fixed without looking at the data, or give the "
                     "table to dpfast.TableModel, which reads categories and dates."
                 )

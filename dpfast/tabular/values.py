@@ -405,7 +405,8 @@ def arrow_values(name: str, column: Any) -> Values:
         or (types.is_null(kind) or types.is_string_view(kind))
     ):
         return ["" if text is None else str(text) for text in column.to_pylist()]
-    raise DataError(f"column {name!r}: expected numbers, text, truth values or dates; got {kind}.")
+    outer = str(kind).partition("<")[0]  # the names of a struct's fields may be keys of its rows
+    raise DataError(f"column {name!r}: expected numbers, text, truth values or dates; got {outer}.")
 
 
 def _plain_objects(name: str, entries: list[Any]) -> Values:

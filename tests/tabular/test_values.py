@@ -281,6 +281,9 @@ class TestContainers:
         np.testing.assert_array_equal(days, [1.0, np.nan])
         with pytest.raises(DataError, match="column 'x': expected numbers, text"):
             arrow_values("x", pa.array([[1]]))
+        # Arrow makes fields of a struct of what keys there are in the rows.
+        with pytest.raises(DataError, match=r"got struct\.$"):
+            arrow_values("x", pa.array([{"secret": 1}]))
 
 
 def test_no_error_quotes_a_value():
