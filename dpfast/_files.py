@@ -56,16 +56,7 @@ def parse_json(text: str, allow_nan: bool = False) -> Any:
     more than 100 deep: no file of ours is, and whatever goes through the values by recursion, to
     check or to show them, need not fear it.
 
-    Parameters
-    ----------
-    text : str
-    allow_nan : bool, default=False
-        Take NaN and Infinity all the same, which Python writes.
-
-    Raises
-    ------
-    ValueError
-        If the text is not strict JSON, or is nested too deeply.
+    `allow_nan` takes NaN and Infinity all the same, which Python writes.
 
     Examples
     --------
@@ -151,11 +142,6 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     reads `path` meanwhile sees the old file or the new one, never half of one. On any exception,
     Ctrl-C included, the temporary file is removed and `path` is as it was. Devices and pipes
     (``/dev/stdout``) cannot be replaced and are written directly.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
     """
     target = Path(path)
     if target.is_dir():
@@ -200,13 +186,7 @@ def _sync_directory(path: Path) -> None:
 
 @contextmanager
 def atomic_writer(path: str | os.PathLike[str], encoding: str = "utf-8") -> Iterator[TextIO]:
-    """Open a text file like :func:`atomic_file`; a name ending in ``.gz`` is compressed.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    """
+    """Open a text file like :func:`atomic_file`; a name ending in ``.gz`` is compressed."""
     with atomic_file(path) as raw:
         if ends_in(path, (".gz",)):
             # No time of writing in the file: the same text gives the same bytes.
@@ -227,12 +207,7 @@ def atomic_writer(path: str | os.PathLike[str], encoding: str = "utf-8") -> Iter
 def read_text(path: str | os.PathLike[str]) -> str:
     """The text of a UTF-8 file, as :func:`atomic_writer` wrote it.
 
-    Raises
-    ------
-    ValueError
-        If it is not UTF-8, or the name ends in ``.gz`` and it is not a complete gzip file.
-    OSError
-        If it cannot be read.
+    A ValueError if it is none, or no complete gzip file though its name ends in ``.gz``.
     """
     content = Path(path).read_bytes()
     if ends_in(path, (".gz",)):
@@ -248,11 +223,6 @@ def open_lock(path: str | os.PathLike[str]) -> io.FileIO:
 
     Deleting it would let two hold the lock. Closing it frees the lock, and so does the operating
     system when the holder dies; a forked child that inherits it should close it.
-
-    Raises
-    ------
-    OSError
-        If it cannot be opened for writing.
     """
     return open(f"{os.fspath(path)}.lock", "ab+", buffering=0)
 
@@ -339,13 +309,7 @@ def ends_in(path: str | os.PathLike[str], endings: tuple[str, ...]) -> bool:
 
 
 def import_parquet() -> Any:
-    """The module ``pyarrow.parquet``.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed; the message names the extra.
-    """
+    """The module ``pyarrow.parquet``."""
     try:
         from pyarrow import parquet
     except ImportError as error:
@@ -356,13 +320,7 @@ def import_parquet() -> Any:
 
 
 def table_header(path: str | os.PathLike[str], form: CsvForm = USUAL_FORM) -> list[str]:
-    """Names of the columns of a CSV or Parquet file.
-
-    Raises
-    ------
-    DataError, ImportError, OSError
-        As for :func:`table_chunks`.
-    """
+    """Names of the columns of a CSV or Parquet file."""
     if ends_in(path, PARQUET):
         with _parquet_file(path) as file:
             return list(file.schema_arrow.names)
@@ -790,13 +748,7 @@ def read_json(
     names: tuple[str, ...],
     optional: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return the record in `text`, which must have the stated schema, version and names.
-
-    Raises
-    ------
-    ValueError
-        If it has not.
-    """
+    """Return the record in `text`, which must have the stated schema, version and names."""
     try:
         record: Any = parse_json(text)
     except ValueError as error:

@@ -31,13 +31,7 @@ _TOLD = re.compile(
 
 
 def import_arrow() -> Any:
-    """The package ``pyarrow``.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed; the message names the extra.
-    """
+    """The package ``pyarrow``."""
     import_parquet()
     import pyarrow
 
@@ -225,11 +219,7 @@ class _ColumnReader:
 class ParquetReader(_ColumnReader):
     """Parquet files, row group after row group.
 
-    Parameters
-    ----------
-    path : path or sequence of paths
-        A directory stands for its Parquet files in the order of their names.
-    roles : Roles
+    A directory stands for its files in the order of their names.
     """
 
     seekable = True
@@ -310,13 +300,7 @@ class ParquetReader(_ColumnReader):
 
 
 class CsvReader(_ColumnReader):
-    """A CSV file with a header, read as a stream.
-
-    Parameters
-    ----------
-    path : path
-    roles : Roles
-    """
+    """A CSV file with a header, read as a stream."""
 
     def __init__(self, path: Any, roles: Roles) -> None:
         import_arrow()
@@ -380,13 +364,7 @@ class CsvReader(_ColumnReader):
 
 
 class DatasetReader(_ColumnReader):
-    """An Arrow dataset, in the order of its fragments.
-
-    Parameters
-    ----------
-    dataset : pyarrow.dataset.Dataset
-    roles : Roles
-    """
+    """An Arrow dataset, in the order of its fragments."""
 
     def __init__(self, dataset: Any, roles: Roles) -> None:
         import_arrow()

@@ -111,11 +111,6 @@ class StoredModel:
     prediction_range : tuple of two floats or None, default=None
         What predicted numbers are kept in; None is the range of the targets, as in files of earlier
         versions.
-
-    Raises
-    ------
-    ValueError
-        If the coefficients do not match the schema or are not finite.
     """
 
     schema: TableSchema
@@ -212,13 +207,7 @@ def _is_definite(covariance: NDArray[np.float64] | None) -> bool:
 
 
 def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
-    """Write a model file; a file of that name is replaced only once the new one is complete.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    """
+    """Write a model file; a file of that name is replaced only once the new one is complete."""
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -272,12 +261,7 @@ _WRITTEN = (
 def read_model(path: str | os.PathLike[str]) -> StoredModel:
     """Read a model file and check all of it.
 
-    Raises
-    ------
-    ModelFileError
-        If the file is not a complete model of this version; the message says what is wrong.
-    OSError
-        If it cannot be read.
+    A ModelFileError says what is wrong.
     """
     try:
         text = read_text(path)
