@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from lone_rows import lone_row
-from outputs import perturbed, unperturbed
 
 from dpfast import (
     Budget,
@@ -20,8 +19,6 @@ from dpfast import (
 )
 from dpfast.objectives import Adversarial, Erm, ErmShape, General, GeneralShape, Tilted
 from dpfast.optimizers import OPTIMIZERS
-from dpfast.privacy.auditing import audit_mu
-from dpfast.privacy.calibration import gaussian_mu
 from dpfast.privacy.papers import gaussian_stddev
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
@@ -363,61 +360,6 @@ class TestObjectives:
             planned(SHAPE, objective=name, objective_options=settings, optimizer="katyusha")
         with pytest.raises(ValueError, match="objective must be 'erm' with mode='iterate'"):
             planned(SHAPE, objective=name, objective_options=settings, mode="iterate")
-
-
-def worst_neighbors(kind):
-    """Objectives of neighbors whose minimizers are (almost) as far apart as declared.
-
-    tilted: a lone row, of loss 1, among absent ones of loss 0, and its opposite; the ridge keeps
-    the weight near 0, so that the row's share of the tilted mean stays what it is at most.
-    adversarial: a row against the others' direction, which the adversary hurts most, or its absence
-    (a stronger adversary than that would be needed for another to be worse).
-    """
-    if kind == "tilted":
-        weight = np.array([1.0, 0.0, 0.0])
-        return [
-            Tilted(
-                Problem(np.eye(3)[:, :1], np.full(3, y), "huberized-hinge", data_norm=1.0,
-                        intercept=0.0, sample_weight=weight, max_weight=1.0),
-                1e3, 1.5,
-            )
-            for y in (1.0, -1.0)
-        ]  # fmt: skip
-    norm = kind.removeprefix("adversarial-")
-    direction = np.full(4, 0.25) if norm == "linf" else 0.5 * np.eye(4)[0]
-    y = np.array([-1.0, 1.0, 1.0, 1.0])
-    return [
-        Adversarial(
-            Problem(np.tile(direction, (4, 1)), y, "huberized-hinge", data_norm=0.5,
-                    intercept=0.0, sample_weight=weight, max_weight=1.0),
-            2.0, 0.1, norm, 1e-6,
-        )
-        for weight in (np.ones(4), np.array([0.0, 1.0, 1.0, 1.0]))
-    ]  # fmt: skip
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("halved", [False, True])
-@pytest.mark.parametrize("kind", ["tilted", "adversarial-l2", "adversarial-linf"])
-def test_whole_runs_on_worst_case_neighbors_of_other_objectives(kind, halved, monkeypatch):
-    """Lower bounds of the privacy loss, wrong with probability 1e-6 at most, by the best attack on
-    the released weights; with half the sensitivity they must pass the claim.  What comes before the
-    noise is the same on every run, and is computed once."""
-    budget, pair = Budget(5.0, 1e-6), worst_neighbors(kind)
-    relation = "replace_one" if kind == "tilted" else "add_or_remove_one"
-    if halved:
-        family = type(pair[0].shape)
-        honest = family.minimizer_sensitivity
-        monkeypatch.setattr(family, "minimizer_sensitivity", lambda *args: 0.5 * honest(*args))
-    settled = planned(pair[0], budget, neighboring_relation=relation, noise="gaussian")
-    assert settled.objective == pair[0].shape == pair[1].shape
-    ends = [unperturbed(settled, objective) for objective in pair]
-    scores = []
-    for seed, end in enumerate(ends):
-        rng = SecureGenerator(seed)
-        outputs = [perturbed(settled, end, rng) for _ in range(600)]
-        scores.append(np.array(outputs) @ (ends[0] - ends[1]))
-    assert (audit_mu(*scores).value > gaussian_mu(5.0, 1e-6)) == halved
 
 
 def spread(rows, **changes):
