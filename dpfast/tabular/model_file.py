@@ -57,11 +57,7 @@ _OPTIONAL = {_ERRORS, _PRIOR, _RANGES, _KEPT}
 class StandardErrors(NamedTuple):
     """What a fit with standard errors has besides its coefficients.
 
-    Attributes
-    ----------
-    estimates : Estimates
-    facts : tuple of (str, str)
-        What stands above the table of the coefficients.
+    `facts` are what stands above the table of the coefficients.
     """
 
     estimates: Estimates
@@ -75,11 +71,7 @@ class Accuracy(NamedTuple):
     noise, the learned coordinates and the coefficients, the rows from the plan.  So a file may hold
     them; the data were not looked at for them.
 
-    Attributes
-    ----------
-    covariance : ndarray of shape (k, k)
-        Of the coefficients, with the intercept last if there is one.
-    rows_per_weight : float
+    `covariance` is of the coefficients, with the intercept last if there is one.
     """
 
     covariance: NDArray[np.float64]
