@@ -248,7 +248,7 @@ def is_dask(*collections: Any) -> bool:
 
 
 def check_matrix(X: Any) -> Any:
-    """X as a two-dimensional matrix of real numbers; what is one, in whatever form, is not copied."""
+    """X as a two-dimensional matrix of real numbers, in any form; what is one is not copied."""
     if isinstance(X, CodedMatrix):
         return X
     given = numbers_in("X", X)

@@ -11,15 +11,8 @@ from typing import Any
 import numpy as np
 
 from dpfast._csv_form import USUAL_FORM, CsvForm
-from dpfast._files import (
-    PARQUET,
-    Progress,
-    ends_in,
-    show_columns,
-    show_names,
-    table_chunks,
-    table_header,
-)
+from dpfast._files import ends_in, show_names
+from dpfast._table_files import PARQUET, Progress, show_columns, table_chunks, table_header
 from dpfast._validation import did_you_mean
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import is_null
