@@ -393,7 +393,7 @@ def _table(name: str, columns: Mapping[str, Any], schema: Any, y: Vector, half: 
 
 def adult(data: Path) -> Table:
     """Income above 50,000 dollars, by the bounds of the documentation's example."""
-    from dpfast._files import read_csv
+    from dpfast._table_files import read_csv
     from dpfast.tabular import TableSchema, read_bounds
 
     root = Path(__file__).resolve().parent.parent

@@ -255,7 +255,7 @@ def randhie() -> Dataset:
 
 def adult(data: Path) -> Dataset:
     """Income above 50,000 dollars; encoded by the public bounds of the documentation's example."""
-    from dpfast._files import read_csv
+    from dpfast._table_files import read_csv
     from dpfast.tabular import TableSchema, read_bounds
 
     bounds = read_bounds(_ROOT / "docs" / "examples" / "adult_bounds.json")

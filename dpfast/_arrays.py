@@ -71,11 +71,8 @@ _EXPECTED = {
 def numbers_in(name: str, values: Any) -> Any:
     """`values`, lists as an array, that hold real numbers; some may be missing or NaN.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If they are no array, or hold something that is no number, or whose number would be
-        another than it seems: masked, dates, text, categories.
+    What is no number, or whose number would be another than it seems (masked, dates, text,
+    categories), is refused.
     """
     values = _as_given(name, values)
     if is_frame(values):
@@ -88,13 +85,7 @@ def numbers_in(name: str, values: Any) -> Any:
 
 
 def as_float64(name: str, values: Any) -> NDArray[np.float64]:
-    """An array of real numbers as float64; those beyond it become infinite.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for :func:`numbers_in`.
-    """
+    """An array of real numbers as float64; those beyond it become infinite."""
     values = numbers_in(name, values)
     if scipy.sparse.issparse(values):
         raise TypeError(f"{name} must be dense; got a sparse matrix. Use .toarray().ravel().")
@@ -110,13 +101,7 @@ def as_float64(name: str, values: Any) -> NDArray[np.float64]:
 
 
 def labels_in(name: str, values: Any) -> Any:
-    """`values`, lists as an array, that can be class labels; numbers may have fractions yet.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for :func:`numbers_in`; also if labels are of several kinds.
-    """
+    """`values`, lists as an array, that can be class labels; numbers may have fractions yet."""
     if isinstance(values, list | tuple):
         kinds = {issubclass(kind, str) for kind in {*map(type, values)}}
         if len(kinds) > 1:  # NumPy would make texts of them all
@@ -128,13 +113,7 @@ def labels_in(name: str, values: Any) -> Any:
 
 
 def vector_in(name: str, values: Any, *, labels: bool = False) -> NDArray[Any]:
-    """`values` as a vector of finite numbers, or of labels.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for :func:`validated`.
-    """
+    """`values` as a vector of finite numbers, or of labels."""
     from sklearn.utils.validation import column_or_1d  # takes long to import
 
     if values is None:
@@ -176,12 +155,7 @@ def may_be_rounded(values: NDArray[Any]) -> bool:
 
 
 def check_alike(name: str, values: NDArray[Any], classes: NDArray[Any]) -> None:
-    """Refuse texts where the declared classes are none, and the reverse; and what was rounded.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse texts where the declared classes are none, and the reverse; and what was rounded."""
     if not values.size:
         return
     found, declared = (_holds_text(array) for array in (values, classes))
@@ -217,12 +191,7 @@ def refuse_masked(name: str, values: Any) -> None:
 
 
 def check_sparse(name: str, matrix: Any) -> None:
-    """Refuse a sparse matrix whose indices lead out of it: reading it could crash the process.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a sparse matrix whose indices lead out of it: reading it could crash the process."""
     fault = _fault_of(matrix)
     if fault is not None:
         raise ValueError(
@@ -237,11 +206,6 @@ def in_order(name: str, matrix: Any) -> Any:
 
     SciPy orders all rows as soon as one of them is not, and entries that have one place in any
     order, so that their sums would depend on whether another row is.  Here they keep theirs.
-
-    Raises
-    ------
-    ValueError
-        As for :func:`check_sparse`.
     """
     if matrix.format not in _FAULTS:
         matrix = matrix.tocsr()
@@ -266,25 +230,8 @@ def validated(estimator: Any, X: Any, /, *target: Any, labels: bool = False, **h
 
     Finite entries may overflow in sums that look for NaN: a warning of that would tell of them.
 
-    Parameters
-    ----------
-    estimator : estimator
-    X : array-like
-    *target : array-like
-        The targets, if there are any; None is refused.
-    labels : bool, default=False
-        Whether they are labels.
-    **how
-        For ``validate_data``.
-
-    Returns
-    -------
-    array, or pair of arrays
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X does not hold numbers, the targets do not, or what scikit-learn refuses.
+    `target` are the targets, if there are any (None is refused), and labels if `labels` says so;
+    `how` goes to ``validate_data``.
     """
     from sklearn.utils.validation import validate_data  # takes long to import
 

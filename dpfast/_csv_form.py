@@ -83,10 +83,7 @@ class CsvForm:
     def plain(self, text: str) -> str:
         """A number as Python writes it.
 
-        Raises
-        ------
-        ValueError
-            If the text is no number in this form.
+        A ValueError if it is none in this form.
         """
         number = text.strip()
         if not self._pattern.fullmatch(number):

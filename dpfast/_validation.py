@@ -56,13 +56,6 @@ def check_real(
     """Return `value` as a float if it is a real number in the stated interval.
 
     Booleans, strings and NaN are refused: each of them is far more often a slip than a number.
-
-    Raises
-    ------
-    TypeError
-        If `value` is not a real number.
-    ValueError
-        If it is NaN, infinite (unless `allow_inf`) or outside the interval.
     """
     if type(value) is float:  # mostly, and this is asked thousands of times a fit
         number = value
@@ -103,12 +96,7 @@ def check_integer(
 ) -> int:
     """Return `value` as an int if it is an integer in ``[low, high]``.
 
-    Raises
-    ------
-    TypeError
-        If `value` is not an integer (booleans and floats are refused).
-    ValueError
-        If it is outside the interval.
+    Booleans and floats are refused.
     """
     if type(value) is int:
         number = value
@@ -133,10 +121,7 @@ def _range(low: int | None, high: int | None) -> str:
 def check_flag(name: str, value: object) -> bool:
     """Return `value` if it is True or False.
 
-    Raises
-    ------
-    TypeError
-        If it is anything else, 0 and 1 included.
+    0 and 1 are refused.
     """
     if not isinstance(value, bool):
         raise TypeError(_message(name, "True or False", value, ""))
@@ -144,15 +129,7 @@ def check_flag(name: str, value: object) -> bool:
 
 
 def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "") -> str:
-    """Return `value` if it is one of the strings in `choices`.
-
-    Raises
-    ------
-    TypeError
-        If `value` is not a string.
-    ValueError
-        If it is not among the choices.
-    """
+    """Return `value` if it is one of the strings in `choices`."""
     if isinstance(value, str) and value in choices:
         return value
     expected = "one of " + ", ".join(repr(choice) for choice in choices)

@@ -23,12 +23,7 @@ T = TypeVar("T")
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return the number of threads; None means one, -1 all cores.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Return the number of threads; None means one, -1 all cores."""
     if n_jobs is None:
         return 1
     count = check_integer("n_jobs", n_jobs, low=-(2**15), high=2**15)

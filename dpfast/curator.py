@@ -207,13 +207,7 @@ class Curator:
         self._parts = (), []
 
     def finish(self) -> None:
-        """Pay for the planned accesses that were not made; see the module.
-
-        Raises
-        ------
-        BudgetExceeded
-            By the ledger.
-        """
+        """Pay for the planned accesses that were not made; see the module."""
         while (due := self._due(0)) is not None:
             self._pay(due)
 

@@ -121,11 +121,6 @@ def index_groups(groups: ArrayLike, n_rows: int, most: int) -> GroupedRows:
     most : int
         Rows of a group that are kept at most.  Which of m rows these are is a uniform choice that
         is the same for every group of m rows, so it says nothing but their number.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is not one for each row, or one is missing or a floating-point number.
     """
     ids = _as_ids(groups, n_rows)
     order: Indices | None = None
@@ -184,25 +179,14 @@ def refuse_floats(ids: NDArray[Any]) -> None:
 
 
 def refuse_masks(ids: Any) -> Any:
-    """`ids` themselves, of which none is masked: a plain array would show what the mask hides.
-
-    Raises
-    ------
-    ValueError
-    """
+    """`ids` themselves, of which none is masked: a plain array would show what the mask hides."""
     if np.ma.is_masked(ids):
         raise ValueError(_MISSING)
     return ids
 
 
 def check_ids(values: Iterable[Any]) -> set[Kind]:
-    """Return the kinds of ids; refuse missing ones and floating-point numbers, quoting none.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Also if a part of one is so, or they are of several kinds.
-    """
+    """Return the kinds of ids; refuse missing ones and floating-point numbers, quoting none."""
     kinds: set[Kind] = set()
     for value in values:
         _check_id(value)

@@ -49,15 +49,7 @@ _NARROWEST = -12.0
 class Mixture:
     """Terms of which a law is made, for dimension d and scale λ.
 
-    Attributes
-    ----------
-    dimension, scale : int
-    widths : tuple of int
-        ``σ_j``.
-    weights : tuple of int
-        ``n_j``.
-    low, high : float
-        Bounds of ``‖k‖ / λ``.
+    `widths` are the ``σ_j``, `weights` the ``n_j``, `low` and `high` bounds of ``‖k‖ / λ``.
     """
 
     dimension: int

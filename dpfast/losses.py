@@ -98,13 +98,7 @@ class Loss:
 
     @classmethod
     def of(cls, loss: Loss | str) -> Loss:
-        """The loss of that name, or the one that is given.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is neither.
-        """
+        """The loss of that name, or the one that is given."""
         if isinstance(loss, str):
             return cls(loss)
         if not isinstance(loss, cls):

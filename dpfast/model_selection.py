@@ -798,18 +798,8 @@ def best_of_runs(
 ) -> tuple[float, Any]:
     """Return the best of a random number of runs, which `event` has paid for, and forget the rest.
 
-    Parameters
-    ----------
-    event : SelectionEvent or PureSelectionEvent
-    run : callable
-        Returns a score and whatever else is released; independent from call to call.
-    rng : SecureGenerator
-
-    Returns
-    -------
-    score : float
-    release : object
-        Of equal scores the first: as good as a random one, the runs being alike.
+    `run` returns a score and whatever else is released, independently from call to call.  Of equal
+    scores the first is the best: as good as a random one, the runs being alike.
     """
     runs = number_of_runs(
         event.repetitions, event.mean_runs, event.shape, lambda: int(rng.uint64(1)[0])

@@ -55,14 +55,8 @@ class Rows(Protocol):
 class NativeRows:
     """Rows that the kernels read in place.
 
-    Parameters
-    ----------
-    kernel : object
-        One of the row classes of ``dpfast._kernels``.
-    nbytes : int
-        Bytes of its arrays.
-    matrix : ndarray or scipy.sparse CSR of shape (n_samples, n_features)
-        What it reads.
+    `kernel` is one of the row classes of ``dpfast._kernels``, `matrix` what it reads, of `nbytes`
+    bytes.
     """
 
     def __init__(self, kernel: Any, nbytes: int, matrix: Any) -> None:
@@ -82,14 +76,7 @@ class NativeRows:
 
 
 class _WrittenRows:
-    """Rows that are brought into the kernels' layout one chunk at a time.
-
-    Parameters
-    ----------
-    matrix : array or CodedMatrix of shape (n_samples, n_features)
-    target : ndarray of shape (n_samples,)
-    intercept : float
-    """
+    """Rows that are brought into the kernels' layout one chunk at a time."""
 
     sparse: bool
     nbytes: int
@@ -180,11 +167,6 @@ def as_rows(matrix: Any, target: Vector, intercept: float, *, alike: bool = Fals
     alike : bool, default=False
         Whether a row's margin is to be the same to the last bit wherever the row is; that of a
         sparse row is, anyway.
-
-    Raises
-    ------
-    ValueError
-        If a sparse matrix has NaN or infinities, or indices that are out of range.
     """
     if isinstance(matrix, CodedMatrix):
         return CodedRows(matrix, target, intercept, alike)
@@ -266,13 +248,7 @@ def is_dask(*collections: Any) -> bool:
 
 
 def check_matrix(X: Any) -> Any:
-    """X as a two-dimensional array, sparse or in codes, of real numbers; not copied if it is one.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X is not a two-dimensional array of real numbers with at least one row and column.
-    """
+    """X as a two-dimensional matrix of real numbers, in any form; what is one is not copied."""
     if isinstance(X, CodedMatrix):
         return X
     given = numbers_in("X", X)

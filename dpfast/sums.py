@@ -162,10 +162,7 @@ class RowSums(ABC):
     def with_target(self, y: Any) -> Self:
         """The same rows, weights and bounds with other targets; shares the rows with this one.
 
-        Parameters
-        ----------
-        y : array-like of shape (n_samples,) or callable
-            A function makes them of what the targets are.
+        `y` may be a function that makes them of what the targets are.
         """
 
     @abstractmethod
@@ -207,12 +204,8 @@ class RowSums(ABC):
     ) -> Self:
         """The same problem, whose groups' gradients are measured in other coordinates.
 
-        Parameters
-        ----------
-        measure : callable
-            From a piece of the rows to their coordinates and upper bounds of their lengths there.
-        transform : ndarray of shape (dim, dim)
-            The coordinates are ``transform.T @ x̃_i``.
+        `measure` takes a piece of the rows to their coordinates, ``transform.T @ x̃_i``, and upper
+        bounds of their lengths there.
         """
 
     @abstractmethod
@@ -273,13 +266,7 @@ class RowSums(ABC):
         return self.weighted_gram(np.zeros(self.shape.dim), Loss("squared"))[0]
 
     def with_loss(self, loss: Loss) -> Self:
-        """The same rows, targets and bounds with another loss of the same kind.
-
-        Raises
-        ------
-        ValueError
-            If one loss is for classification and the other for regression.
-        """
+        """The same rows, targets and bounds with another loss of the same kind."""
         if loss.kind != self.shape.loss.kind:
             raise ValueError(
                 f"loss must be for {self.shape.loss.kind}, as {self.shape.loss.name!r} is; "
@@ -323,13 +310,7 @@ class RowAccess(RowSums):
     @property
     @abstractmethod
     def labels(self) -> Vector:
-        """Classes of the rows, see :meth:`with_labels`.
-
-        Raises
-        ------
-        ValueError
-            If there are none.
-        """
+        """Classes of the rows, see :meth:`with_labels`."""
 
     @property
     @abstractmethod
@@ -382,31 +363,16 @@ class RowAccess(RowSums):
 
         Rows that the kernels cannot read in place are converted as a whole.
 
-        Parameters
-        ----------
-        clipped : bool, default=False
-            Whether rows' gradients are to be clipped, which needs the rows' lengths.
+        `clipped`: rows' gradients are to be clipped, which needs the rows' lengths.
         """
 
     @abstractmethod
     def part(self, start: int, stop: int) -> Self:
-        """Rows [start, stop) as a problem of their own, with the same bounds.
-
-        Raises
-        ------
-        ValueError
-            If there is no such row.
-        """
+        """Rows [start, stop) as a problem of their own, with the same bounds."""
 
     @abstractmethod
     def weighted_by(self, factors: ArrayLike, most: float) -> Self:
-        """The same rows, each of whose weights is multiplied by a factor, cut at `most`.
-
-        Raises
-        ------
-        ValueError
-            If a factor is below 0.
-        """
+        """The same rows, each of whose weights is multiplied by a factor, cut at `most`."""
 
     @abstractmethod
     def with_labels(self, labels: ArrayLike) -> Self:
@@ -414,12 +380,7 @@ class RowAccess(RowSums):
 
 
 def check_consistent(consistent: bool, loss: Loss) -> None:
-    """Refuse a weight that is the same for both labels where slopes do not add up to 1.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse a weight that is the same for both labels where slopes do not add up to 1."""
     if consistent and not loss.multiclass:
         raise ValueError(
             f"consistent must be False for the {loss.name} loss; got True. The slopes of a row's "
@@ -428,12 +389,7 @@ def check_consistent(consistent: bool, loss: Loss) -> None:
 
 
 def check_cut(at: float, shape: ProblemShape, weighted: bool) -> float:
-    """Return what weights may be cut at; refuse rows without weights and those of groups.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Return what weights may be cut at; refuse rows without weights and those of groups."""
     if not weighted or shape.several_rows:
         raise ValueError(
             "problem must have weighted rows that are records, to have weights cut; got others."
@@ -442,12 +398,7 @@ def check_cut(at: float, shape: ProblemShape, weighted: bool) -> float:
 
 
 def single_rows(problem: RowSums, what: str) -> RowAccess:
-    """The same problem, refused if its rows are not in memory.
-
-    Raises
-    ------
-    TypeError
-    """
+    """The same problem, refused if its rows are not in memory."""
     if not isinstance(problem, RowAccess):
         raise TypeError(
             f"problem must have its rows in memory for {what}; got rows in blocks, which are only "
@@ -467,12 +418,7 @@ def divided(
 
 
 def as_vector(name: str, values: ArrayLike, length: int | None) -> Vector:
-    """A float64 copy or view of a vector of finite numbers, of this length if one is given.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """A float64 copy or view of a vector of finite numbers, of this length if one is given."""
     raw = as_float64(name, values)
     if raw.ndim != 1 or (length is not None and len(raw) != length):
         expected = "(n,)" if length is None else f"({length},)"

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpfast import Budget, ProblemShape, __version__, cli, plan
-from dpfast._files import checksum, read_csv, table_chunks
+from dpfast._files import checksum
+from dpfast._table_files import read_csv, table_chunks
 from dpfast.cli import _screen, bench, demo
 from dpfast.cli import plan as plan_command
 from dpfast.cli import solvers as solvers_command

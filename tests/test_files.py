@@ -11,14 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpfast._csv_form import USUAL_FORM, CsvForm
-from dpfast._files import (
-    atomic_writer,
-    parse_json,
-    read_csv,
-    read_text,
-    table_chunks,
-    table_header,
-)
+from dpfast._files import atomic_writer, parse_json, read_text
+from dpfast._table_files import read_csv, table_chunks, table_header
 from dpfast.errors import DataError
 
 
@@ -444,7 +438,7 @@ class TestFastCsv:
     @pytest.fixture(autouse=True)
     def small_blocks(self, text_bytes, monkeypatch):
         pytest.importorskip("pyarrow")
-        monkeypatch.setattr("dpfast._files._TEXT_BYTES", text_bytes)
+        monkeypatch.setattr("dpfast._table_files._TEXT_BYTES", text_bytes)
 
     @staticmethod
     def read(path, columns, arrow, form=USUAL_FORM):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dpfast
 from dpfast import Budget, BudgetAccountant
-from dpfast._files import read_csv, table_chunks
+from dpfast._table_files import read_csv, table_chunks
 from dpfast.cli import main
 from dpfast.errors import DataError, DpfastError
 from dpfast.privacy.ledger import kinds

@@ -4,20 +4,14 @@ A new place that infers something gets a row here.
 """
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 from refusals import refused
 
 import dpfast
-from dpfast import (
-    Budget,
-    HuberRegressor,
-    LogisticRegression,
-    PrivacyLeakWarning,
-    Problem,
-    solve,
-)
+from dpfast import Budget, LogisticRegression, PrivacyLeakWarning, Problem, solve
 
 
 def rows(n=200):
@@ -46,14 +40,13 @@ def problem_weight(max_weight, strict):
     return solve(problem, budget=Budget(1.0, 1e-6)).privacy
 
 
-def classifier(**settings):
+def declared(name, value, strict, cls):
+    """The report of an estimator, of whose two declarations one has this value."""
     X, y = rows()
-    return LogisticRegression(**settings).fit(X, y).privacy_
-
-
-def regressor(**settings):
-    X, y = rows()
-    return HuberRegressor(data_norm=1.0, **settings).fit(X, y).privacy_
+    bounds = {"target_bounds": value} if name == "target_bounds" else {"classes": value}
+    positive = cls().__sklearn_tags__().target_tags.positive_only
+    model = cls(data_norm=1.0, strict=strict, **bounds)
+    return model.fit(X, np.exp(y) if positive else y).privacy_
 
 
 # What is inferred: how to make it with a declared or with no value, and a valid declaration.
@@ -61,21 +54,27 @@ PLACES = {
     "Problem-data_norm": (problem_norm, "data_norm", 1.0),
     "Problem-max_weight": (problem_weight, "max_weight", 1.0),
     "LogisticRegression-data_norm": (
-        lambda value, strict: classifier(data_norm=value, classes=[-1, 1], strict=strict),
+        lambda value, strict: (
+            (
+                LogisticRegression(data_norm=value, classes=[-1, 1], strict=strict).fit(*rows())
+            ).privacy_
+        ),
         "data_norm",
         1.0,
     ),
-    "LogisticRegression-classes": (
-        lambda value, strict: classifier(data_norm=1.0, classes=value, strict=strict),
-        "class",
-        [-1, 1],
-    ),
-    "HuberRegressor-target_bounds": (
-        lambda value, strict: regressor(target_bounds=value, strict=strict),
-        "target_bounds",
-        (-1.0, 1.0),
-    ),
 }
+ESTIMATORS = sorted(
+    name
+    for name in dpfast.__all__
+    if hasattr(getattr(dpfast, name), "get_params")
+    and "strict" in getattr(dpfast, name)().get_params()
+)
+for name in ESTIMATORS:
+    cls = getattr(dpfast, name)
+    labels = "classes" in cls().get_params()
+    what, bounds = ("classes", [-1, 1]) if labels else ("target_bounds", (0.1, 3.0))
+    make = partial(declared, what, cls=cls)
+    PLACES[f"{name}-{what}"] = make, "class" if labels else what, bounds
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -103,14 +102,6 @@ def test_a_declared_value_is_silent(place, strict):
     with warnings.catch_warnings():
         warnings.simplefilter("error", PrivacyLeakWarning)
         assert make(value, strict).notes == ()
-
-
-ESTIMATORS = sorted(
-    name
-    for name in dpfast.__all__
-    if hasattr(getattr(dpfast, name), "get_params")
-    and "strict" in getattr(dpfast, name)().get_params()
-)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

@@ -70,13 +70,7 @@ def file_facts(path: str | os.PathLike[str]) -> list[Any]:
 
 
 class ArrayReader:
-    """Rows of arrays, memory maps, sparse matrices and .npy files.
-
-    Parameters
-    ----------
-    X : array, sparse matrix or path
-    y, sample_weight, groups : array, path or None
-    """
+    """Rows of arrays, memory maps, sparse matrices and .npy files."""
 
     seekable = True
     feature_names: tuple[str, ...] | None = None
@@ -185,11 +179,6 @@ class BatchReader:
         None: counted, in one pass.
     name : str or None
         Of the data; all that :meth:`describe` knows of them.
-
-    Raises
-    ------
-    TypeError, ValueError, dpfast.errors.DataError
-        If an argument or a batch is not as stated, or there are no rows.
     """
 
     seekable = False

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._files import PARQUET, are_names, import_parquet
+from dpfast._table_files import PARQUET, are_names, import_parquet
 from dpfast._validation import id_names, warn
 from dpfast.blocks._arrays import file_facts
 from dpfast.blocks._source import Piece
@@ -31,13 +31,7 @@ _TOLD = re.compile(
 
 
 def import_arrow() -> Any:
-    """The package ``pyarrow``.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed; the message names the extra.
-    """
+    """The package ``pyarrow``."""
     import_parquet()
     import pyarrow
 
@@ -226,11 +220,7 @@ class _ColumnReader:
 class ParquetReader(_ColumnReader):
     """Parquet files, row group after row group.
 
-    Parameters
-    ----------
-    path : path or sequence of paths
-        A directory stands for its Parquet files in the order of their names.
-    roles : Roles
+    A directory stands for its files in the order of their names.
     """
 
     seekable = True
@@ -311,13 +301,7 @@ class ParquetReader(_ColumnReader):
 
 
 class CsvReader(_ColumnReader):
-    """A CSV file with a header, read as a stream.
-
-    Parameters
-    ----------
-    path : path
-    roles : Roles
-    """
+    """A CSV file with a header, read as a stream."""
 
     def __init__(self, path: Any, roles: Roles) -> None:
         import_arrow()
@@ -381,13 +365,7 @@ class CsvReader(_ColumnReader):
 
 
 class DatasetReader(_ColumnReader):
-    """An Arrow dataset, in the order of its fragments.
-
-    Parameters
-    ----------
-    dataset : pyarrow.dataset.Dataset
-    roles : Roles
-    """
+    """An Arrow dataset, in the order of its fragments."""
 
     def __init__(self, dataset: Any, roles: Roles) -> None:
         import_arrow()

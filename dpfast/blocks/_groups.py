@@ -34,11 +34,8 @@ _MISSING = "groups must name a group for every row; at least one is missing."
 def keys_of(ids: Ids) -> tuple[NDArray[np.uint64], set[Kind]]:
     """A number for each id: equal for equal ids, and hardly ever for others; and their kinds.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If one is missing, a floating-point number, or of a type whose equal values may be written
-        in several ways, or they are of several kinds.
+    What is missing, a floating-point number, of several kinds, or of a type whose equal values may
+    be written in several ways is refused.
     """
     refuse_floats(ids)
     if ids.dtype.kind in "iub":
@@ -77,18 +74,8 @@ def _text(value: Any) -> str:
 def group_starts(pieces: Iterable[Ids], where: str) -> Indices:
     """The first row of each group, and the number of all rows.
 
-    Parameters
-    ----------
-    pieces : iterable of ndarray
-        The ids, in order.
-    where : str
-        What they are read from.
-
-    Raises
-    ------
-    TypeError, ValueError, dpfast.errors.DataError
-        If one is missing or a floating-point number, they are of several kinds, or rows of a group
-        lie apart.
+    `pieces` are the ids, in order; `where` says what they are read from, for the error that refuses
+    a group whose rows lie apart.
     """
     begins: list[Indices] = []
     keys: list[NDArray[np.uint64]] = []
@@ -130,21 +117,9 @@ def _changes(ids: Ids, last: Ids | None) -> NDArray[np.bool_]:
 class GroupBlocks:
     """Blocks of whole groups, and which rows of a long group are read.
 
-    Parameters
-    ----------
-    start : int64 array of shape (n_groups + 1,)
-        See :func:`group_starts`.
-    block_rows : int
-        Least number of rows of a block, except the last.
-
-    Attributes
-    ----------
-    count : int
-        Number of groups.
-    sizes : tuple of int
-        Rows of every block that are kept.
-    begins : list of int
-        The first row of each block among all rows, and the number of all rows.
+    `start` is that of :func:`group_starts`, and every block but the last has `block_rows` rows at
+    least.  `sizes` are the rows of each block that are kept; `begins` the first row of each among
+    all rows, and the number of all rows.
     """
 
     def __init__(self, start: Indices, block_rows: int) -> None:
@@ -161,17 +136,7 @@ class GroupBlocks:
     def place(self, ids: Ids, begin: int, last: Ids | None) -> tuple[Indices, Indices | None]:
         """Groups of the rows from `begin` on, and which of these rows are kept (None: all).
 
-        Parameters
-        ----------
-        ids : ndarray of shape (rows,)
-        begin : int
-        last : ndarray of shape (1,) or None
-            The id of the row before; None: the rows begin with a block.
-
-        Raises
-        ------
-        ValueError
-            If groups do not begin where they did.
+        `last` is the id of the row before, of shape (1,); None: the rows begin with a block.
         """
         rows = np.arange(begin, begin + len(ids))
         numbers = np.searchsorted(self._start, rows, side="right") - 1

@@ -278,10 +278,7 @@ class BlockProblem(RowSums):
     def with_target(self, y: Any) -> Self:
         """The same rows, weights and bounds with other targets.
 
-        Parameters
-        ----------
-        y : callable
-            Makes targets of a block's stored ones, as `target` does.
+        `y` is a function that makes them of a block's stored ones, as `target` does.
         """
         if not callable(y):
             raise TypeError(

@@ -155,10 +155,7 @@ class Source(Executor):
     def blocks(self, numbers: Sequence[int] | None = None) -> Iterator[Block]:
         """The blocks, read one after another by the caller's thread.
 
-        Raises
-        ------
-        DataError
-            If there are not as many rows as there were when the source was made.
+        A DataError if there are not as many rows as there were when the source was made.
         """
         if numbers is None or not self.seekable:
             wanted = None if numbers is None else set(numbers)

@@ -42,12 +42,8 @@ def budget(text: str) -> Budget:
 def open_account(arguments: argparse.Namespace) -> BudgetAccountant | None:
     """The account that the arguments name; a new one has no file before it is :func:`begun`.
 
-    Raises
-    ------
-    ValueError
-        If a new one has no budget, or a budget no account.
-    BudgetFileError, OSError
-        If the file is damaged, was begun with another budget, or cannot be used.
+    A ValueError if a new one has no budget, or a budget no account; a BudgetFileError if the file
+    is damaged or was begun with another budget.
     """
     path, given = arguments.account, arguments.account_budget
     if path is None:

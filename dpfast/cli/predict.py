@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dpfast._csv_form import CsvForm
-from dpfast._files import PARQUET, atomic_file, atomic_writer, ends_in, import_parquet
+from dpfast._files import atomic_file, atomic_writer, ends_in
+from dpfast._table_files import PARQUET, import_parquet
 from dpfast.cli._arguments import Commands, add_json, add_scored, scored_model
 from dpfast.cli._screen import UndeclaredError, check_writable, located, note, reading, show_json
 from dpfast.errors import DataError

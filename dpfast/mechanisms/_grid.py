@@ -29,15 +29,8 @@ def resolution_for(ratio: float) -> int:
     With a tiny epsilon, the usual grid of a fixed fraction of the noise is coarse against the
     query, so that rounding would cost more than the query itself.
 
-    Parameters
-    ----------
-    ratio : float
-        ``d * scale / sensitivity``, where rounding costs d steps.
-
-    Returns
-    -------
-    resolution : int
-        In [32, 52].
+    `ratio` is ``d * scale / sensitivity``, where rounding costs d steps; the resolution is in [32,
+    52].
     """
     needed = _ROUNDING_SHARE + math.frexp(ratio)[1]
     return min(max(needed, _RESOLUTION), _LARGEST_RESOLUTION)
@@ -47,10 +40,7 @@ def resolution_for(ratio: float) -> int:
 class Grid:
     """The multiples of a power of two.
 
-    Parameters
-    ----------
-    step : float
-        A power of two, so that dividing and multiplying by it are exact.
+    Dividing and multiplying by it are exact.
     """
 
     step: float

@@ -134,11 +134,6 @@ class RiskShape(Described, ABC):
     problem : ProblemShape
     alpha : float
         Ridge, which is also the strong convexity: the loss part may be flat in some direction.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `alpha` is not a positive number.
     """
 
     problem: ProblemShape

@@ -19,15 +19,8 @@ Indices = NDArray[np.int64]
 class Snapshot:
     """Everything a variance-reduced epoch needs to know about one point.
 
-    Attributes
-    ----------
-    w : ndarray of shape (dim,)
-    value : float
-        Objective at `w`.
-    gradient, loss_gradient : ndarray of shape (dim,)
-        Gradient of the whole objective, and of the mean loss without the ridge.
-    margin, derivative : ndarray of shape (n_samples,)
-        Margin of every row, and the loss's derivative there.
+    `gradient` is the whole objective's, `loss_gradient` that of the mean loss without the ridge;
+    `margin` and `derivative` are every row's.
     """
 
     w: Vector

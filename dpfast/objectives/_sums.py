@@ -30,13 +30,7 @@ def row_sum(problem: RowAccess, factors: Vector) -> Vector:
 
 
 def weighted_gram(problem: RowAccess, factors: Vector) -> NDArray[np.float64]:
-    """``Σ_i h_i x̃_i x̃_i^T`` for ``h_i >= 0``, in one read of X.
-
-    Raises
-    ------
-    FloatingPointError
-        If the sum is too large for float64.
-    """
+    """``Σ_i h_i x̃_i x̃_i^T`` for ``h_i >= 0``, in one read of X."""
     dim = problem.shape.dim
     total = np.zeros((dim, dim))
     step = max(64, _GRAM_ENTRIES // dim)

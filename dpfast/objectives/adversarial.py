@@ -329,13 +329,7 @@ class Adversarial(Risk):
     # ---- for the hinge --------------------------------------------------------------------------
 
     def smoothed(self, width: float) -> Adversarial:
-        """The same with the huberized hinge of this `width`, and the norm rounded off by less.
-
-        Raises
-        ------
-        ValueError
-            If the loss is not the hinge.
-        """
+        """The same with the huberized hinge of this `width`, and the norm rounded off by less."""
         name = self.shape.problem.loss.smoothed
         if name is None:
             raise ValueError(
@@ -386,12 +380,7 @@ class Adversarial(Risk):
         ``(‖αw - q‖ + e)²`` instead of ``‖αw - q‖²`` covers it.  The first term moves no faster
         than ``z_i`` (:meth:`AdversarialShape.gap_error`).
 
-        Parameters
-        ----------
-        w : ndarray of shape (dim,)
-        width : float
-        slopes_at : ndarray of shape (dim,) or None, default=None
-            The other point.
+        The other point is `slopes_at`, if it is given.
         """
         shape, problem = self.shape, self._problem
         vector = checked_weights(w, self.dim)

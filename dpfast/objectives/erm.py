@@ -243,13 +243,7 @@ class Erm(Risk):
         return 1.1 * UNIT * value, 1.1 * UNIT * slope
 
     def smoothed(self, width: float) -> Erm:
-        """The same rows and ridge with the huberized hinge of this `width`.
-
-        Raises
-        ------
-        ValueError
-            If the loss is not the hinge.
-        """
+        """The same rows and ridge with the huberized hinge of this `width`."""
         name = self._shape.loss.smoothed
         if name is None:
             raise ValueError(
@@ -283,12 +277,7 @@ class Erm(Risk):
         ``|Δσ| |z_i| <= min(δ/2h, 1) (h + δ) <= 3δ/2``, and the term's own slope is at most 1/2.
         To this come a few units of ``1 + ρ‖w‖``.
 
-        Parameters
-        ----------
-        w : ndarray of shape (dim,)
-        width : float
-        slopes_at : None
-            Not used.
+        `slopes_at` is not used.
         """
         smooth = self.smoothed(width)
         shape = self._shape

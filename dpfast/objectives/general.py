@@ -167,26 +167,14 @@ class GeneralShape(Described):
         return _KINK_TOLERANCE * self.lipschitz if self.certificate == "gap" else 0.0
 
     def minimizer_sensitivity(self, neighboring_relation: str) -> float:
-        """The declared bound, or :meth:`difference_lipschitz` over µ.
-
-        Raises
-        ------
-        ValueError
-            If a mapping was declared without this relation.
-        """
+        """The declared bound, or :meth:`difference_lipschitz` over µ."""
         if self.sensitivity is not None:
             return _declared(self.sensitivity, neighboring_relation)
         apart = self.difference_lipschitz(neighboring_relation)
         return apart / self.strong_convexity * (1.0 + 4.0 * UNIT)
 
     def difference_lipschitz(self, neighboring_relation: str) -> float:
-        """``G``: the declared `gradient_sensitivity`, or ``2L``.
-
-        Raises
-        ------
-        ValueError
-            If a mapping was declared without this relation.
-        """
+        """``G``: the declared `gradient_sensitivity`, or ``2L``."""
         if self.gradient_sensitivity is not None:
             return _declared(self.gradient_sensitivity, neighboring_relation)
         records_apart(neighboring_relation)  # refuses an unknown name
@@ -308,15 +296,7 @@ class General(ShapedObjective):
         return self.shape.rounding_of_lines(w_norm)
 
     def value_and_gradient(self, w: Vector) -> tuple[float, Vector]:
-        """The function's value and gradient, or a subgradient, checked.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `function` returns something else, or a gradient of another shape.
-        FloatingPointError
-            If it returns NaN or infinity.
-        """
+        """The function's value and gradient, or a subgradient, checked."""
         point = checked_weights(w, self.dim)
         answer = self._evaluate(point.copy())
         if not isinstance(answer, tuple) or len(answer) != 2:

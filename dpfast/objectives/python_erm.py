@@ -71,16 +71,7 @@ class PythonLoss:
         keep_python_numbers(self)
 
     def __call__(self, margin: Vector, target: Vector) -> tuple[Vector, ...]:
-        """What `function` returns, checked.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is not two or three arrays of the margins' shape, or a derivative exceeds
-            `lipschitz`.
-        FloatingPointError
-            If it holds NaN or infinities.
-        """
+        """What `function` returns, checked."""
         answer = self.function(margin, target)
         if not isinstance(answer, tuple) or len(answer) not in (2, 3):
             raise TypeError(

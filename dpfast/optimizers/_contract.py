@@ -68,14 +68,8 @@ class Minimizer(Protocol):
 class Progress:
     """The best point so far, the passes used, and whether to go on.
 
-    Parameters
-    ----------
-    objective : Objective
-    tolerance : float
-        Target for ``µ · certificate``.
-    max_passes : int
-    callback : callable or None
-        Called with the result at every point that is examined.
+    `tolerance` is the target for ``µ · certificate``; `callback` is called with the result at every
+    point that is examined.
     """
 
     def __init__(
@@ -158,13 +152,7 @@ class Progress:
 
 
 def check_start(objective: Objective, w0: Vector | None) -> Vector:
-    """A copy of the start; zero if there is none.
-
-    Raises
-    ------
-    ValueError
-        If it has another shape or is not finite.
-    """
+    """A copy of the start; zero if there is none."""
     if w0 is None:
         return np.zeros(objective.dim)
     start = np.array(w0, dtype=np.float64)

@@ -19,15 +19,8 @@ def minimize_in_balls(
 ) -> Vector:
     """Return a point about the minimizer over the region that all balls hold.
 
-    Parameters
-    ----------
-    objective : Objective
-    balls : sequence of (center, radius)
-        The first one's size is the unit of the search.
-    tolerance : float
-        For the gradient's norm, where the minimizer is inside.
-    sharpness : float
-        The objective's values are told apart at one over this.
+    The first ball's size is the unit of the search, `tolerance` is for the gradient's norm where
+    the minimizer is inside, and the objective's values are told apart at one over `sharpness`.
     """
     inner = newton if objective.dim <= newton.MAX_DIM else lbfgs
     point: Vector = inner.minimize(objective, tolerance=tolerance).w

@@ -95,11 +95,8 @@ class Averages:
     side is at least ``c - ‖g‖²/(2µ)``.  Convexity bounds ``F`` at the average point by the average
     value.  So the duality gap costs no pass of its own.
 
-    Parameters
-    ----------
-    objective : Objective
-        Evaluated by :meth:`add` itself.  The gap needs its `rounding`
-        (:class:`~dpfast.objectives.Rounded`); without it it is infinite.
+    The objective is evaluated by :meth:`add` itself.  The gap needs its `rounding`
+    (:class:`~dpfast.objectives.Rounded`); without it it is infinite.
     """
 
     def __init__(self, objective: Objective) -> None:
@@ -115,15 +112,8 @@ class Averages:
     def add(self, share: float, w: Vector) -> tuple[float, Vector]:
         """Mix in a point with weight `share`; what is there keeps ``1 - share``.
 
-        Returns
-        -------
-        value, gradient
-            Of the objective at `w`.
-
-        Raises
-        ------
-        ValueError
-            If the result would be no average.
+        Returns the objective's value and gradient there; a ValueError if the result would be no
+        average.
         """
         if not (share == 1.0 or (0.0 <= share < 1.0 and self._count > 0)):
             raise ValueError(
@@ -184,10 +174,6 @@ class Witness:
     """An objective that remembers what it computed where, and certifies points by it.
 
     It serves an optimizer as the objective itself would.
-
-    Parameters
-    ----------
-    objective : Objective
     """
 
     def __init__(self, objective: Objective) -> None:
@@ -201,11 +187,7 @@ class Witness:
     def certifies(self, w: Vector, tolerance: float) -> bool:
         """Say whether ``µ‖w - w*‖ <= tolerance`` is proved, by the gradient or a duality gap.
 
-        Parameters
-        ----------
-        w : ndarray of shape (dim,)
-            Evaluated here unless it was the point evaluated last, to the bit.
-        tolerance : float
+        The point is evaluated here unless it was the point evaluated last, to the bit.
         """
         gradient, gap = self._evidence(w)
         return certified(self._objective, w, 0.0, gradient, 0, tolerance, gap).converged
@@ -375,11 +357,7 @@ class SaddleWitness:
     def certifies(self, w: Vector, v: Vector, tolerance: float) -> bool:
         """Say whether ``µ‖w - w*‖ <= tolerance`` is proved, up to rounding.
 
-        Parameters
-        ----------
-        w, v : ndarray
-            Evaluated here, `v` projected on its set, unless they were evaluated last.
-        tolerance : float
+        The points are evaluated here, `v` projected on its set, unless they were evaluated last.
         """
         if self._last is None or not (_same(w, self._last[0]) and _same(v, self._last[1])):
             self.value_and_gradients(w, self.project(v))
@@ -438,13 +416,7 @@ def saddle_gap(game: SaddleProblem, v: Vector, gradient: Vector, ascent: Vector)
     ``G(w) - H(w, v) <= max_{u ∈ V} <∇_v H, u - v> - (ν/2)‖u - v‖²`` by concavity.  So the gap is
     at most that maximum plus ``‖∇_w H‖²/(2µ)``.  It takes constants and gradients for exact.
 
-    Parameters
-    ----------
-    game : SaddleProblem
-    v : ndarray
-        In ``V``.
-    gradient, ascent : ndarray
-        ``∇_w H`` and ``∇_v H``.
+    `v` is in ``V``; `gradient` and `ascent` are ``∇_w H`` and ``∇_v H``.
     """
     # Rounding may leave the best v a little worse than this one.
     adversary = max(0.0, game.support(ascent) - float(ascent @ v))

@@ -27,27 +27,9 @@ def choose_optimizer(
 ) -> Optimizer:
     """The optimizer's name or the user's function, refused if it cannot work on the objective.
 
-    Parameters
-    ----------
-    optimizer : str or callable
-        As for :class:`dpfast.queries.CertifiedMinimizer`.
-    dim : int
-    certificate : {"gradient", "gap", "saddle"}
-        What certifies the objective's minimizer.
-    single_rows : bool
-        Whether steps along single rows are possible.
-    what : str
-        The objective, for messages.
-    smoothable : bool, default=True
-        Whether its kinks can be rounded off.
-
-    Returns
-    -------
-    str or callable
-
-    Raises
-    ------
-    TypeError, ValueError
+    `certificate` is what certifies the objective's minimizer: "gradient", "gap" or "saddle";
+    `single_rows` whether steps along single rows are possible; `what` the objective, for messages;
+    `smoothable` whether its kinks can be rounded off.
     """
     if certificate == "saddle":
         if optimizer not in ("auto", _SADDLE_OPTIMIZER):

@@ -134,19 +134,7 @@ def check_budget(budget: object) -> None:
 def check_promise(budget: Budget, n_samples: int, unit: str = "row") -> None:
     """Refuse a delta that would allow publishing whole records, and question a large epsilon.
 
-    Parameters
-    ----------
-    budget : Budget
-        Pure or approximate.
-    n_samples : int
-        Number of records.
-    unit : {"row", "group"}
-        What a record is.
-
-    Raises
-    ------
-    ValueError
-        If the delta is above one over the number of records.
+    A delta above one over the number of records is refused.
     """
     if budget.delta * n_samples > 1.0:
         raise ValueError(

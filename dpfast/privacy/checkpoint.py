@@ -70,10 +70,7 @@ _VERSION = 2
 class Checkpoint:
     """The log of one fit; made by :meth:`open`.
 
-    Attributes
-    ----------
-    outcome : dict or None
-        What the fit released at its end, once it is complete.
+    `outcome` is what the fit released at its end, None until it is complete.
     """
 
     def __init__(self, path: Path, fit: Mapping[str, Any]) -> None:
@@ -90,18 +87,8 @@ class Checkpoint:
     def open(cls, path: str | os.PathLike[str], fit: Mapping[str, Any]) -> Iterator[Self]:
         """Hold the log in the file `path`, which is begun if there is none.
 
-        Parameters
-        ----------
-        path : path-like
-        fit : mapping of str to str or bool
-            What is fitted to what: must be the same when the fit goes on.
-
-        Raises
-        ------
-        CheckpointError
-            If the file is of another fit, or is no such log.
-        OSError
-            If it cannot be read or written.
+        `fit` says what is fitted to what: a file that says something else, or is no such log, is
+        refused with a CheckpointError.
         """
         target = Path(path).resolve()
         with open_lock(target) as lock:
@@ -127,10 +114,7 @@ class Checkpoint:
     def paid(self, events: Sequence[Event]) -> Collection[str] | None:
         """The accounts that have paid at the next access, if it stands in the file.
 
-        Raises
-        ------
-        CheckpointError
-            If another access stands there.
+        A CheckpointError if another access stands there.
         """
         if not self.replaying:
             return None
@@ -173,13 +157,8 @@ class Checkpoint:
 
         Of threads that ask at once one after another is answered, each in the place it pays for.
 
-        Parameters
-        ----------
-        spend : callable
-            Spends the event on the ledger.
-        make : callable
-            Spends the event on the ledger, looks at the data, and adds noise from `rng`.
-        rng : SecureGenerator
+        `spend` spends the event on the ledger; `make` does so, looks at the data, and adds noise
+        from `rng`.
         """
         with self._lock:
             at = self._next

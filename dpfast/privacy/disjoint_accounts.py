@@ -45,13 +45,7 @@ _UNITS = {"approximate": "gdp", "zcdp": "zcdp", "gdp": "gdp"}
 def parts_event(
     name: str, budget: Budget, neighboring_relation: str, accountant: str
 ) -> tuple[Event, str]:
-    """The one access that all parts together amount to, and the unit in which each is limited.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not of the stated kind.
-    """
+    """The one access that all parts together amount to, and the unit in which each is limited."""
     check_name("name", name)
     check_choice("neighboring_relation", neighboring_relation, RELATIONS)
     check_budget(budget)
@@ -66,12 +60,7 @@ def parts_event(
 
 
 def check_name(what: str, name: object) -> str:
-    """Return a name that may be part of a file's.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Return a name that may be part of a file's."""
     if not isinstance(name, str):
         raise TypeError(f"{what} must be a text; got {name!r}.")
     if not _NAME.fullmatch(name):

@@ -157,23 +157,11 @@ def laplace_log_moment(excess: float, epsilon: float) -> float:
 def subsampled_gaussian_log_moment(excess: float, mu: float, rate: float, sampling: str) -> float:
     """Return the log-moment at order ``1 + excess`` of a subsampled Gaussian release.
 
-    Parameters
-    ----------
-    excess : float
-        The order minus 1.
-    mu : float
-        Sensitivity on a sample over standard deviation.
-    rate : float
-        Fraction of the rows in a sample, in (0, 1].
-    sampling : {"poisson", "fixed-size"}
-        See the head of this module: exact for "poisson", an upper bound for "fixed-size".
-
-    Returns
-    -------
-    log_moment : float
-        The integral has a relative error below 1e-8 and is rounded up. Where it would need more
-        than 100,000 panels (orders of which the log-moment is in the thousands), the bound without
-        sampling is returned.
+    `excess` is the order minus 1, `mu` the sensitivity on a sample over the standard deviation,
+    `rate` the fraction of the rows in a sample; see the head of this module: exact for "poisson",
+    an upper bound for "fixed-size".  The integral has a relative error below 1e-8 and is rounded
+    up. Where it would need more than 100,000 panels (orders of which the log-moment is in the
+    thousands), the bound without sampling is returned.
     """
     whole = gaussian_log_moment(excess, mu)
     if whole == math.inf:
@@ -205,15 +193,8 @@ def subsampled_laplace_log_moment(
     and has the density ``exp(-(u + epsilon) / 2) / 4`` in between. In more dimensions it is that of
     randomized response, the worst of all epsilon-DP mechanisms.
 
-    Parameters
-    ----------
-    excess : float
-        The order minus 1.
-    epsilon : float
-        l1-sensitivity on a sample over scale.
-    rate : float
-        Fraction of the rows in a sample, in (0, 1].
-    dimension : int
+    `excess` is the order minus 1, `rate` the fraction of the rows in a sample, and `epsilon` the
+    l1-sensitivity on a sample over the scale.
     """
     whole = laplace_log_moment(excess, epsilon)
     if rate == 1.0 or epsilon > _ENDLESS:
@@ -236,19 +217,9 @@ def subsampled_laplace_log_moment(
 def renyi_epsilon(log_moment: LogMoment, delta: float, enough: float = -math.inf) -> float:
     """Return an epsilon at `delta` for releases with the given log-moments.
 
-    Parameters
-    ----------
-    log_moment : callable
-        The order minus 1 to the log-moment, summed over the releases.
-    delta : float
-        In (0, 1).
-    enough : float, optional
-        Stop refining once the result is at most this.
-
-    Returns
-    -------
-    epsilon : float
-        At least 0, the smallest over all real orders from 1 + 1e-6 to 1e10 to a relative 1e-9.
+    `log_moment` takes the order minus 1 to the log-moment, summed over the releases. Refining stops
+    once the result is at most `enough`. It is the smallest over all real orders from 1 + 1e-6 to
+    1e10, to a relative 1e-9, and at least 0.
     """
     log_delta = math.log(delta)
 

@@ -70,19 +70,8 @@ class FitLog:
 
         Nothing is done where an account adds up the fits, or all rows are public.
 
-        Parameters
-        ----------
-        n_records, n_features : int
-            Rows, or groups of rows, and columns.
-        report : PrivacyReport
-            What the fit promised.
-
-        Returns
-        -------
-        report : PrivacyReport
-            The same, with a note on the fits before if there were any.
-        warning : str or None
-            The text of a `RepeatedFitWarning`; None if there is nothing new to say.
+        Returns the report, with a note on the fits before if there were any, and the text of a
+        `RepeatedFitWarning`, or None if there is nothing new to say.
         """
         if _PUBLIC.get() or _added_up():
             return report, None

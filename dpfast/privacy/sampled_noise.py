@@ -177,10 +177,7 @@ def least_admitted(
 ) -> T:
     """What is made of the first multiplier whose events a ledger admits, from one that about does.
 
-    Raises
-    ------
-    BudgetExceeded
-        By the ledger, where no noise will do, since delta has no room for samplers.
+    A BudgetExceeded where no noise will do, since delta has no room for samplers.
     """
     more = 1e-5
     for _ in range(_TURNS):
@@ -193,13 +190,7 @@ def least_admitted(
 
 
 def check_priced(accountant: str, sampling: str, neighboring_relation: str) -> None:
-    """Refuse an accountant that knows no amplification by this sampling.
-
-    Raises
-    ------
-    UnsupportedEvent
-        It says why.
-    """
+    """Refuse an accountant that knows no amplification by this sampling."""
     event = sampled_unit_events(1.0, neighboring_relation, sampling, 1, 2, 1)[0]
     if accountant == "auto" or ACCOUNTANTS[accountant].supports(event):
         return

@@ -73,18 +73,7 @@ _ROUND_UP = 1.0 + 1e-9
 def law_parameter(repetitions: str, mean_runs: float, shape: float) -> float:
     """Return the law's parameter, ``m`` or ``g``, from the mean number of runs.
 
-    Parameters
-    ----------
-    repetitions : {"poisson", "negative-binomial"}
-    mean_runs : float
-        Above 1.
-    shape : float
-        Of the negative binomial law.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If one of them is out of range.
+    `mean_runs` is above 1; `shape` is of the negative binomial law.
     """
     check_choice("repetitions", repetitions, REPETITIONS)
     check_real("mean_runs", mean_runs, low=1.001, high=1e4)
@@ -125,17 +114,7 @@ def number_of_runs(
     The probabilities are added up in decimal arithmetic of 400 digits, and of the random number as
     many bits are drawn as decide, up to 704: the law is met within 2^-640 in total variation.
 
-    Parameters
-    ----------
-    repetitions, mean_runs, shape
-        As for :func:`law_parameter`.
-    uniform : float or callable
-        A number in [0, 1), or what returns random integers of 64 bits.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is out of range.
+    `uniform` is a number in [0, 1), or returns random integers of 64 bits.
     """
     parameter = law_parameter(repetitions, mean_runs, shape)
     with localcontext(_EXACT):
@@ -186,17 +165,9 @@ def selection_log_moment(
 ) -> float:
     """Return the log-moment of the best of K runs at order ``1 + excess``.
 
-    Parameters
-    ----------
-    one_run : callable
-        From the order minus 1 to the log-moment of one run.
-    one_run_delta : callable
-        From an epsilon to a delta of one run; used by "poisson".
-    excess : float
-    repetitions, mean_runs, shape
-        As for :func:`law_parameter`.
-    offset : float or None
-        What :func:`selection_offset` gave, for "negative-binomial".
+    `one_run` takes the order minus 1 to the log-moment of one run; `one_run_delta`, which "poisson"
+    uses, an epsilon to a delta of one run; `offset` is what :func:`selection_offset` gave, for
+    "negative-binomial".
     """
     parameter = _parameter(repetitions, mean_runs, shape)
     if repetitions == "poisson":

@@ -55,13 +55,7 @@ def task_of(family: str) -> str:
 
 
 def family_of(estimator: Any, task: str | None = None) -> str:
-    """Name of the family of the parameter `estimator`; `task` decides what "auto" is.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is neither a name nor an estimator of the table above.
-    """
+    """Name of the family of the parameter `estimator`; `task` decides what "auto" is."""
     if isinstance(estimator, str):
         if estimator == "auto" and task is not None:
             return _DEFAULT[task]
@@ -83,13 +77,7 @@ def family_of(estimator: Any, task: str | None = None) -> str:
 
 
 def exposure_exponent(estimator: Any) -> float:
-    """Power of its exposure that a rate weighs in proportion to, as if it were an offset.
-
-    Raises
-    ------
-    ValueError
-        If the family has none.
-    """
+    """Power of its exposure that a rate weighs in proportion to, as if it were an offset."""
     power = getattr(estimator, "deviance_power", None)
     if power is None:
         raise ValueError(
@@ -110,18 +98,7 @@ def largest_weight(estimator: Any, schema: TableSchema) -> float | None:
 def unfitted(estimator: Any, schema: TableSchema, settings: dict[str, Any]) -> Any:
     """A new estimator for encoded rows, with all that is public about them declared.
 
-    Parameters
-    ----------
-    estimator : str or estimator
-    schema : TableSchema
-    settings : dict
-        Budget and the like; only what its constructor knows is passed on.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the estimator is not known, does not suit the target, or has been given what the table
-        settles.
+    Of `settings`, the budget and the like, only what its constructor knows is passed on.
     """
     family = family_of(estimator, schema.task)
     if task_of(family) != schema.task:
@@ -220,13 +197,7 @@ def scores_of(
     threshold: float | None = None,
     weight: NDArray[np.float64] | None = None,
 ) -> Scores:
-    """Scores of what :func:`output_of` returned; only numbers have weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is a threshold, and not a probability in two classes to compare with it.
-    """
+    """Scores of what :func:`output_of` returned; only numbers have weights."""
     if not is_classifier(estimator):
         check_threshold(threshold, None)
         quantile = getattr(estimator, "quantile", None)

@@ -124,18 +124,7 @@ class FitPlan:
 def plan_fit(estimator: Any, schema: TableSchema, n_samples: int, in_memory: bool) -> FitPlan:
     """Plan a fit to so many rows, or persons.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Not fitted, with the whole budget; it is changed.
-    schema : TableSchema
-    n_samples : int
-    in_memory : bool
-
-    Raises
-    ------
-    TypeError, ValueError, BudgetExceeded, UnsupportedEvent
-        If a parameter is not as it must be, or no plan serves them all.
+    The estimator, with the whole budget, is changed.
     """
     budget = Budget(estimator.epsilon, estimator.delta)
     # What the estimator cannot take is refused before a range is paid for.
@@ -204,11 +193,6 @@ def _bounding(
 
     A loss with a log link follows from the range of the targets. Where that is learned, accesses
     are not known beforehand; in one unit of privacy, what they are worth at most is.
-
-    Raises
-    ------
-    ValueError
-        If their price has no such unit.
     """
     target = schema.target
     if not (isinstance(target, RangeTarget) and target.learn and plan.shape.loss.log_link):

@@ -11,15 +11,8 @@ from typing import Any
 import numpy as np
 
 from dpfast._csv_form import USUAL_FORM, CsvForm
-from dpfast._files import (
-    PARQUET,
-    Progress,
-    ends_in,
-    show_columns,
-    show_names,
-    table_chunks,
-    table_header,
-)
+from dpfast._files import ends_in, show_names
+from dpfast._table_files import PARQUET, Progress, show_columns, table_chunks, table_header
 from dpfast._validation import did_you_mean
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import is_null
@@ -41,15 +34,7 @@ def form_of(data: Any, declared: CsvForm) -> CsvForm:
 
 
 def column_names(data: Any, form: CsvForm = USUAL_FORM) -> list[str]:
-    """Names of the columns of a table.
-
-    Raises
-    ------
-    TypeError
-        If it is no table.
-    DataError, OSError
-        If its file cannot be read.
-    """
+    """Names of the columns of a table."""
     if is_path(data):
         return table_header(data, form)
     if isinstance(data, Mapping):
@@ -76,13 +61,7 @@ def raw_chunks(
     progress: Progress | None = None,
     form: CsvForm = USUAL_FORM,
 ) -> Iterator[dict[str, Any]]:
-    """Columns of a table as they are stored, so many rows at a time; see :func:`plain_chunk`.
-
-    Raises
-    ------
-    DataError
-        If a column is missing.
-    """
+    """Columns of a table as they are stored, so many rows at a time; see :func:`plain_chunk`."""
     if is_path(data):
         rows = TYPED_ROWS if ends_in(data, PARQUET) else TEXT_ROWS
         yield from table_chunks(data, columns, progress, rows, arrow=True, form=form)
@@ -100,13 +79,7 @@ def raw_chunks(
 
 
 def plain_chunk(chunk: Mapping[str, Any]) -> Chunk:
-    """The values of some rows.
-
-    Raises
-    ------
-    DataError
-        If a column is of a kind that has no place in a table.
-    """
+    """The values of some rows."""
     return {name: _values(name, column) for name, column in chunk.items()}
 
 
@@ -116,13 +89,7 @@ def chunks(
     progress: Progress | None = None,
     form: CsvForm = USUAL_FORM,
 ) -> Iterator[Chunk]:
-    """Columns of a table, so many rows at a time.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or of a kind that has no place in a table.
-    """
+    """Columns of a table, so many rows at a time."""
     return map(plain_chunk, raw_chunks(data, columns, progress, form))
 
 

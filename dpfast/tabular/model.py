@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import refuse_masked
-from dpfast._files import Progress
+from dpfast._table_files import Progress
 from dpfast._validation import check_choice, warn
 from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValueWarning
 from dpfast.estimators import CoefficientPrior

@@ -57,11 +57,7 @@ _OPTIONAL = {_ERRORS, _PRIOR, _RANGES, _KEPT}
 class StandardErrors(NamedTuple):
     """What a fit with standard errors has besides its coefficients.
 
-    Attributes
-    ----------
-    estimates : Estimates
-    facts : tuple of (str, str)
-        What stands above the table of the coefficients.
+    `facts` are what stands above the table of the coefficients.
     """
 
     estimates: Estimates
@@ -75,11 +71,7 @@ class Accuracy(NamedTuple):
     noise, the learned coordinates and the coefficients, the rows from the plan.  So a file may hold
     them; the data were not looked at for them.
 
-    Attributes
-    ----------
-    covariance : ndarray of shape (k, k)
-        Of the coefficients, with the intercept last if there is one.
-    rows_per_weight : float
+    `covariance` is of the coefficients, with the intercept last if there is one.
     """
 
     covariance: NDArray[np.float64]
@@ -111,11 +103,6 @@ class StoredModel:
     prediction_range : tuple of two floats or None, default=None
         What predicted numbers are kept in; None is the range of the targets, as in files of earlier
         versions.
-
-    Raises
-    ------
-    ValueError
-        If the coefficients do not match the schema or are not finite.
     """
 
     schema: TableSchema
@@ -212,13 +199,7 @@ def _is_definite(covariance: NDArray[np.float64] | None) -> bool:
 
 
 def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
-    """Write a model file; a file of that name is replaced only once the new one is complete.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-    """
+    """Write a model file; a file of that name is replaced only once the new one is complete."""
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -272,12 +253,7 @@ _WRITTEN = (
 def read_model(path: str | os.PathLike[str]) -> StoredModel:
     """Read a model file and check all of it.
 
-    Raises
-    ------
-    ModelFileError
-        If the file is not a complete model of this version; the message says what is wrong.
-    OSError
-        If it cannot be read.
+    A ModelFileError says what is wrong.
     """
     try:
         text = read_text(path)

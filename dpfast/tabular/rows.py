@@ -49,13 +49,8 @@ _SORTED_ROWS, _SORTED_BYTES = 2**16, 2**26
 class RowCoder:
     """Makes codes of chunks of a table, one after another.
 
-    Parameters
-    ----------
-    schema : TableSchema
-    fit : bool
-        Whether target, weight and person are read, too; an exposure always is.
-    form : CsvForm, optional
-        How numbers are written where they are text.
+    `fit`: target, weight and person are read, too; an exposure always is.  `form` is how numbers
+    are written where they are text.
     """
 
     def __init__(self, schema: TableSchema, *, fit: bool, form: CsvForm = USUAL_FORM) -> None:
@@ -89,10 +84,7 @@ class RowCoder:
 
         `wrong` gets the first error of each column, instead of its being raised.
 
-        Raises
-        ------
-        DataError
-            If a value does not fit its declaration; rows are counted over all chunks.
+        Rows are counted over all chunks.
         """
         rows = len(next(iter(chunk.values())))
         records = np.ones(rows, dtype=self.dtype)
@@ -214,15 +206,7 @@ class TableRows:
     They take a few bytes a value, and beyond 16 MiB lie in a temporary file that has no name and
     vanishes with this object.
 
-    Parameters
-    ----------
-    coder : RowCoder
-    chunks : iterable of dict
-
-    Attributes
-    ----------
-    exponent : float
-        Power of an exposure that a row weighs in proportion to.
+    `exponent` is the power of an exposure that a row weighs in proportion to.
     """
 
     exponent = 0.0

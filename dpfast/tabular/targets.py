@@ -42,13 +42,7 @@ class ClassTarget:
         return Index([str(label) for label in self.classes])
 
     def parse(self, values: Values, index: Index | None = None) -> NDArray[np.intp]:
-        """Positions of the labels of rows.
-
-        Raises
-        ------
-        DataError
-            If one of them was not declared.
-        """
+        """Positions of the labels of rows."""
         index = index or self.index()
         codes = index.codes(values)
         if (wrong := codes >= index.unknown).any():
@@ -103,13 +97,7 @@ class RangeTarget:
     def parse(
         self, values: Values, tally: Tally | None = None, exposure: Any = 1.0
     ) -> NDArray[np.float64]:
-        """The numbers of rows, over their exposures, not cut.
-
-        Raises
-        ------
-        DataError
-            If one of them is missing or no finite number.
-        """
+        """The numbers of rows, over their exposures, not cut."""
         found = parse_numbers(self.name, values, ())
         if (gone := np.isnan(found)).any():
             row, advice = int(np.argmax(gone)), "Remove the rows without a target."
@@ -145,13 +133,7 @@ class Weight:
     high: float
 
     def parse(self, values: Values) -> NDArray[np.float64]:
-        """The weights of rows.
-
-        Raises
-        ------
-        DataError
-            If one of them is missing, negative or no finite number.
-        """
+        """The weights of rows."""
         return _numbers(self.name, values, "a weight >= 0", np.greater_equal)
 
 
@@ -170,13 +152,7 @@ class Exposure:
     high: float
 
     def parse(self, values: Values) -> NDArray[np.float64]:
-        """The exposures of rows.
-
-        Raises
-        ------
-        DataError
-            If one of them is missing, not positive or no finite number.
-        """
+        """The exposures of rows."""
         return _numbers(self.name, values, "an exposure > 0", np.greater)
 
 

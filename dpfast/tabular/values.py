@@ -79,10 +79,7 @@ def texts_of(values: Values) -> Iterable[str]:
 def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArray[np.float64]:
     """Numbers of a column, NaN where a value is missing.
 
-    Raises
-    ------
-    DataError
-        If a value is neither a finite number nor missing; the message names column and row.
+    An error names column and row.
     """
     if not isinstance(values, np.ndarray):
         hint = f"{_NUMBERS} {_OTHER_NUMBERS}"
@@ -104,10 +101,7 @@ def parse_numbers(name: str, values: Values, missing: Collection[str]) -> NDArra
 def in_points(name: str, values: Values, missing: Collection[str], form: CsvForm) -> Values:
     """Text of numbers as Python writes them; what stands for a missing value stays as it is.
 
-    Raises
-    ------
-    DataError
-        If a value is neither a number of that form nor missing; the message names column and row.
+    An error names column and row.
     """
     if isinstance(values, np.ndarray) or form.points:
         return values
@@ -155,10 +149,7 @@ def parse_dates(
 
     `days` remembers texts from one call to the next: few dates stand in many rows.
 
-    Raises
-    ------
-    DataError
-        If a value is neither a date nor missing; the message names column and row.
+    An error names column and row.
     """
     if not isinstance(values, np.ndarray):
         expected = "a date such as 2024-12-31"
@@ -178,10 +169,7 @@ def parse_dates(
 def day_of(text: str, form: str | None = None) -> float:
     """Days since 1970 of a date, in UTC if it has a zone, with the time of day as a fraction.
 
-    Raises
-    ------
-    ValueError
-        If the text is no date.
+    A ValueError if it is none.
 
     Examples
     --------
@@ -330,14 +318,7 @@ def in_one(errors: Sequence[DataError]) -> DataError:
 
 
 def plain_values(name: str, column: Any) -> Values:
-    """A column of a data frame or of a mapping as text or as a typed array.
-
-    Raises
-    ------
-    DataError, ValueError
-        If it is not one-dimensional, or holds what is neither text, number, truth value nor date,
-        or masked entries.
-    """
+    """A column of a data frame or of a mapping as text or as a typed array."""
     refuse_masked(f"column {name!r}", column)
     array = column.to_numpy() if hasattr(column, "to_numpy") else _array_of(column)
     if hasattr(column, "to_list") and may_be_rounded(array):
@@ -366,13 +347,7 @@ def _array_of(column: Any) -> NDArray[Any]:
 
 
 def arrow_values(name: str, column: Any) -> Values:
-    """An Arrow array as text or as a typed array.
-
-    Raises
-    ------
-    DataError
-        If it is nested or of another kind that has no place in a table.
-    """
+    """An Arrow array as text or as a typed array."""
     import pyarrow
     from pyarrow import types
 

@@ -149,9 +149,6 @@ def test_targets_beyond_the_bounds_are_clipped(case):
 
 def test_bounds_from_the_data(case):
     make, power, X, y = case
-    with pytest.warns(PrivacyLeakWarning, match="target_bounds were not given"):
-        model = make(target_bounds=None).fit(X, y)
-    assert model.privacy_.notes == ("target_bounds were taken from the data",)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
         with pytest.raises(ValueError, match=r"y must be >=? ?0.*Declare target_bounds"):

@@ -1,18 +1,13 @@
 """The estimator: scikit-learn's rules, the non-private limit, and what it refuses."""
 
 import pickle
-import warnings
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
-import scipy.sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression as Reference
 
-from dpfast import LogisticRegression, PrivacyLeakWarning
-from dpfast.privacy.repeats import FITS
+from dpfast import LogisticRegression
 
 
 def fitted(X, y, **settings):
@@ -63,23 +58,6 @@ def test_a_fixed_random_state_is_marked(classification):
     assert not first.privacy_.reproducible
 
 
-def test_what_is_inferred_is_reported_or_refused(classification):
-    X, y = classification
-    with pytest.warns(PrivacyLeakWarning) as caught:
-        model = LogisticRegression().fit(X, y)
-    text = " ".join(str(w.message) for w in caught)
-    assert "data_norm was not given" in text
-    assert "classes were not given" in text
-    assert len(model.privacy_.notes) == 2
-    for settings, name in [({"data_norm": 1.0}, "classes"), ({"classes": [-1, 1]}, "data_norm")]:
-        with pytest.raises(ValueError, match=f"{name} must be given when strict=True"):
-            LogisticRegression(strict=True, **settings).fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        FITS.forget()
-        assert fitted(X, y, strict=True).privacy_.notes == ()
-
-
 def test_nothing_in_the_pickle_is_as_long_as_the_data(classification):
     X, y = classification
     assert len(pickle.dumps(fitted(np.tile(X, (50, 1)), np.tile(y, 50)))) < 10_000
@@ -101,25 +79,6 @@ def test_one_class_in_the_data_is_fine_when_two_are_declared(classification):
     X, _ = classification
     model = fitted(X, np.ones(500), epsilon=10.0)
     assert model.predict_proba(X)[:, 1].mean() > 0.5
-
-
-def test_frames_and_layouts_give_the_same_model(classification):
-    X, y = classification
-    names = [f"c{i}" for i in range(6)]
-    expected = fitted(X, y, random_state=0).coef_
-    read_only = X.copy()
-    read_only.flags.writeable = False
-    for data in (
-        pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names), np.asfortranarray(X),
-        read_only, X.tolist(), np.repeat(X, 2, axis=1)[:, ::2],
-    ):  # fmt: skip
-        model = fitted(data, y, random_state=0)
-        np.testing.assert_array_equal(model.coef_, expected)
-        np.testing.assert_array_equal(model.predict(data), model.predict(data))
-        if hasattr(data, "columns"):
-            assert list(model.feature_names_in_) == names
-    single = fitted(X.astype(np.float32), y, random_state=0)
-    np.testing.assert_allclose(single.coef_, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -172,15 +131,3 @@ def test_no_class_is_impossible(classification):
     np.testing.assert_array_equal(model.predict(X) == model.classes_[1], found > 0.3)
     with pytest.raises(ValueError, match=r"least_probability must be .*got 0\.7"):
         fitted(X, y, least_probability=0.7)
-
-
-def test_sparse_rows_give_the_same_model(classification):
-    X, y = classification
-    X = np.where(np.abs(X) < 0.5, 0.0, X)
-    expected = fitted(X, y, random_state=0)
-    for convert in (scipy.sparse.csr_matrix, scipy.sparse.csr_array, scipy.sparse.csc_array):
-        model = fitted(convert(X), y, random_state=0)
-        np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
-        np.testing.assert_allclose(
-            model.predict_proba(convert(X)), expected.predict_proba(X), atol=1e-9
-        )

@@ -142,12 +142,6 @@ def test_declared_classes_may_be_absent(trees):
         fitted((X, np.where(y == "ash", "elm", y)))
 
 
-def test_classes_from_the_data(trees):
-    with pytest.warns(dpfast.PrivacyLeakWarning, match="classes were not given"):
-        model = fitted(trees, classes=None)
-    assert model.privacy_.notes == ("the class labels were taken from y",)
-
-
 def test_verbose_says_how_many_plans_there_are(trees, capsys):
     fitted(trees, verbose=1)
     assert "3 classes, one against the rest, each:\nPlan: " in capsys.readouterr().out

@@ -4,34 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from estimators.test_conventions import ESTIMATORS, of
 from refusals import refused
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
-import dpfast
 from dpfast import HuberRegressor, LinearRegression, LinearSVC, LogisticRegression
-from dpfast.mechanisms import Mechanism
 from dpfast.preprocessing import BoundedScaler
-from dpfast.solvers import SOLVERS
-
-ESTIMATORS = [
-    cls
-    for name in sorted(dpfast.estimators.__all__)
-    if hasattr(cls := getattr(dpfast, name, None), "fit")
-]
-DECLARED = {"data_norm": 2.0, "random_state": 0, "strict": True}
-
-
-def of(cls, **settings):
-    """An estimator with everything public declared."""
-    names = cls().get_params()
-    declared = DECLARED | ({"classes": [-1, 1]} if "classes" in names else {})
-    if "target_bounds" in names:
-        positive = cls().__sklearn_tags__().target_tags.positive_only
-        declared["target_bounds"] = (0.3, 3.0) if positive else (-1, 1)
-    return cls(**{**declared, **settings})
 
 
 @pytest.mark.parametrize("cls", [LogisticRegression, LinearSVC, HuberRegressor])
@@ -71,88 +52,6 @@ def test_three_classes_take_weights(classification):
     weighted = model.fit(X, kind, sample_weight=np.where(kind == 2, 0.0, 1.0))
     # Rows that do not count are not learned.
     assert not np.any(weighted.predict(X) == 2)
-
-
-WEIGHT = 5.0
-
-
-def first_release(monkeypatch, solver, X, y, weight, **settings):
-    """What the first mechanism of a fit is asked for, and its event; no noise is added."""
-    seen = []
-    look = Mechanism._value
-
-    def record(self, *given):
-        value = look(self, *given)
-        seen.append((value, self.event()))
-        return value
-
-    monkeypatch.setattr(Mechanism, "_value", record)
-    of(LogisticRegression, solver=solver, max_weight=WEIGHT, **settings).fit(
-        X, y, sample_weight=weight
-    )
-    monkeypatch.setattr(Mechanism, "_value", look)
-    return seen[0]
-
-
-@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-@pytest.mark.parametrize(
-    ("solver", "options"),
-    [
-        ("output-perturbation", {}),
-        ("dp-gd", {"iterations": 2}),
-        ("dp-nag", {"iterations": 2}),
-        ("dp-agd", {}),
-        ("dp-whitened-gd", {"iterations": 2, "rounds": 1, "correlation_share": 0.0}),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_worst_neighbors_are_within_the_declared_sensitivity(
-    monkeypatch, noiseless, classification, solver, options, relation
-):
-    X, y = classification[0][:60].copy(), classification[1][:60].copy()
-    weight = np.full(60, 0.5)
-    # One row of the largest weight, and its opposite, or its absence.
-    X[0], y[0], weight[0] = [2.0, 0, 0, 0, 0, 0], 1.0, WEIGHT
-    other_X, other_y, other_weight = X.copy(), y.copy(), weight.copy()
-    other_y[0] = -1.0
-    other_weight[0] = WEIGHT if relation == "replace_one" else 0.0
-    settings = {"solver_options": options, "neighboring_relation": relation}
-    if solver == "output-perturbation":
-        settings["alpha"] = 0.5
-    value, event = first_release(monkeypatch, solver, X, y, weight, **settings)
-    other, _ = first_release(monkeypatch, solver, other_X, other_y, other_weight, **settings)
-    distance = np.linalg.norm(value - other)
-    assert distance <= event.sensitivity
-    if solver in ("dp-gd", "dp-nag"):
-        # The bound of the weights is needed: without it the declaration would be wrong.
-        assert distance > event.sensitivity / WEIGHT
-
-
-def test_every_solver_charges_the_bound_of_the_weights():
-    """The same noise for a larger bound is a larger loss: each solver's noise grows with it."""
-    budget = dpfast.Budget(1.0, 1e-6)
-    for name, module in SOLVERS.items():
-        loss = module.loss
-        options = {"alpha": 0.01} if "alpha" in module.options else {}
-        try:
-            plans = [
-                dpfast.plan(
-                    dpfast.ProblemShape(1000, 3, 1.0, dpfast.Loss(loss), max_weight=bound),
-                    name,
-                    budget if "approximate" in module.budgets else dpfast.Budget(1.0),
-                    **options,
-                )
-                for bound in (1.0, 4.0)
-            ]
-        except ValueError as error:
-            pytest.fail(f"{name}: {error}")
-        small, large = (
-            [(getattr(e, "sensitivity", None), getattr(e, "lipschitz", None)) for e in p.events]
-            for p in plans
-        )
-        if name in ("exponential", "localized-exponential", "privgene"):
-            continue  # their events are priced in epsilon alone; see their own tests
-        assert small != large, name
 
 
 class TestRouting:

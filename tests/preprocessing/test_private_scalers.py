@@ -26,7 +26,7 @@ from dpfast.preprocessing import (
 from dpfast.preprocessing.private_range_scaler import RangeSearch
 from dpfast.privacy import gaussian_epsilon
 from dpfast.privacy.ledger import kinds
-from dpfast.queries import ColumnSums, CountsBeyond, RankScores
+from dpfast.queries import RankScores
 
 SCALERS = [PrivateStandardScaler, PrivateQuantileScaler, PrivateRangeScaler]
 RELATIONS = ["replace_one", "add_or_remove_one"]
@@ -53,39 +53,6 @@ BOUNDS = [(0, 100), (-5, 5), (0, 1)]
 
 
 class TestMeansAndVariances:
-    @pytest.mark.parametrize("relation", RELATIONS)
-    def test_worst_neighbors_of_one_column_are_as_far_apart_as_declared(self, relation):
-        grid = np.linspace(-1.0, 1.0, 201)
-        query = ColumnSums(1, np.array([-1.0]), np.array([1.0]), relation)
-
-        def largest(factor):
-            query.weight *= factor
-            sums = np.array([query(np.array([[u]])) for u in grid])
-            query.weight /= factor
-            others = sums if relation == "replace_one" else np.zeros((1, 2))
-            return np.linalg.norm(sums[:, None] - others[None], axis=2).max()
-
-        declared = 2.0 if relation == "replace_one" else 1.0
-        assert largest(1.0) == pytest.approx(declared, rel=1e-12)
-        # Squares of a larger weight would not be free: the test can fail.
-        assert largest(1.05) > declared * (1.0 + 1e-3)
-
-    @pytest.mark.parametrize("relation", RELATIONS)
-    def test_the_declared_sensitivity_covers_neighbors_of_all_columns(self, relation, table):
-        model = PrivateStandardScaler(BOUNDS, neighboring_relation=relation, random_state=0)
-        event = model.fit(table[:500]).privacy_.events[0]
-        low, high = (np.array(ends, dtype=float) for ends in zip(*BOUNDS, strict=True))
-        sums = ColumnSums(500, low, high, relation)
-        whole = sums(table[:500])
-        changed = table[:500].copy()
-        changed[7] = low
-        distance = [np.linalg.norm(whole - sums(changed))]
-        changed[8] = high
-        rest = sums(np.delete(changed, 8, axis=0))
-        distance.append(np.linalg.norm(sums(changed) - rest))
-        assert distance[relation == "add_or_remove_one"] <= event.sensitivity
-        assert event.sensitivity < (2.0 if relation == "replace_one" else 1.0) * 1.000001 * 3**0.5
-
     @pytest.mark.parametrize("delta", [1e-6, 0.0])
     def test_without_noise_it_is_scikit_learns(self, noiseless, table, delta):
         model = PrivateStandardScaler(BOUNDS, epsilon=1e4, delta=delta).fit(table)
@@ -135,22 +102,6 @@ def scores(column, ends, target):
 
 
 class TestQuantiles:
-    @pytest.mark.parametrize("relation", RELATIONS)
-    def test_no_neighbors_scores_change_by_more_than_declared(self, relation):
-        rng = np.random.default_rng(0)
-        ends = np.linspace(0.0, 1.0, 9)
-        seen = 0.0
-        for _ in range(200):
-            column = rng.choice(np.linspace(-0.1, 1.1, 25), size=9)
-            other = column.copy()
-            other[0] = rng.uniform(-0.1, 1.1)
-            if relation == "add_or_remove_one":
-                other = other[1:]
-            change = scores(column, ends, 4) - scores(other, ends, 4)
-            assert abs(change).max() <= 1.0
-            seen = max(seen, np.ptp(np.append(change, 0.0)))
-        assert seen == 2.0
-
     def test_scores_are_those_of_the_definition(self):
         rng = np.random.default_rng(1)
         column, ends = rng.normal(size=9000), np.linspace(-1.0, 1.0, 6)
@@ -210,29 +161,6 @@ class TestQuantiles:
 
 
 class TestRanges:
-    @pytest.mark.parametrize("relation", RELATIONS)
-    def test_the_declared_sensitivity_covers_and_is_reached(self, relation):
-        rng = np.random.default_rng(0)
-        columns = 3
-        search = RangeSearch.plan(100, columns, Budget(1.0, 1e-6), relation)
-        declared, counts = search.mechanism.sensitivity, CountsBeyond(columns)
-        assert declared == np.sqrt(2 * columns)
-
-        def distance(X, first, places):
-            other = X.copy()
-            other[0] = first
-            other = other[1:] if relation == "add_or_remove_one" else other
-            return np.linalg.norm(counts(X, places) - counts(other, places))
-
-        for _ in range(200):
-            X = rng.integers(-2, 3, size=(6, columns)).astype(float)
-            # The two places are asked for independently: either may be the higher one.
-            places = rng.integers(-2, 3, size=(2, columns)) + 0.5
-            assert distance(X, rng.integers(-2, 3, columns), places) <= declared * (1.0 + 1e-12)
-        low, high = np.full((2, columns), [[-1.0], [1.0]])
-        worst = np.stack([high, low]) if relation == "add_or_remove_one" else np.zeros((2, columns))
-        assert distance(np.stack([low, low]), high, worst + 0.5 * worst) == pytest.approx(declared)
-
     @pytest.mark.parametrize("width", [1.0, 1e3, 1e6])
     @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-6), (1.0, 0.0)])
     def test_whatever_the_width_of_the_bounds(self, width, epsilon, delta):

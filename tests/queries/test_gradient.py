@@ -7,35 +7,8 @@ import pytest
 import scipy.sparse
 
 from dpfast import Problem, ProblemShape
-from dpfast.privacy import records_apart
 from dpfast.queries import ClippedGradient, GradientStep, GroupGradient
 from dpfast.queries.coordinates import column_transform, reach_of
-
-
-@pytest.mark.parametrize("norm", ["l2", "l1"])
-@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
-@pytest.mark.parametrize("option", ["none", "clip", "l1"])
-@pytest.mark.parametrize("weight", [None, 3.0])
-def test_declared_sensitivities_are_reached_and_not_passed(norm, relation, other, option, weight):
-    """A row on the steep side of a hinge, and its opposite or its absence."""
-    if (norm, option) == ("l2", "l1"):
-        pytest.skip("no l1 norm in Gaussian noise")
-    d, n = 4, 30
-    options = {"none": {}, "clip": {"clip_norm": 0.3}, "l1": {"data_l1_norm": 0.8}}[option]
-    weights = {} if weight is None else {"sample_weight": np.full(n, weight), "max_weight": weight}
-    worst = 0.0
-    for row in (np.full(d, 0.5), np.array([1.0, 0, 0, 0]), np.array([0.6, -0.8, 0, 0])):
-        sums = []
-        for sign in (1.0, other):
-            X = np.tile([0.2, 0.1, 0.0, 0.0], (n, 1))
-            X[3] = sign * row
-            y = np.ones(n)
-            problem = Problem(X, y, "huberized-hinge", data_norm=1.0, intercept=0.0, **weights)
-            query = ClippedGradient(problem.shape, norm=norm, **options)
-            sums.append(query.evaluate(problem, np.zeros(d)))
-        worst = max(worst, float(np.linalg.norm(sums[0] - sums[1], int(norm[1]))))
-    declared = query.sensitivity(relation)
-    assert 0.999 * declared <= worst <= declared * (1 + 1e-9)
 
 
 def test_clipping_in_l1_and_sums_of_samples(classification):
@@ -96,20 +69,6 @@ def test_a_sample_is_charged_for_its_own_rows():
     assert sample.sensitivity("replace_one") == whole.sensitivity("replace_one") == 1.0
     assert sample.rounding_error() == pytest.approx(0.1 * whole.rounding_error())
     assert sample.bound == pytest.approx(0.1 * whole.bound)
-
-
-@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
-def test_steps_of_neighbors_are_as_far_apart_as_declared(relation, other):
-    n, ends = 30, []
-    for sign in (1.0, other):
-        X = np.tile([0.2, 0.1], (n, 1))
-        X[3] = [0.6 * sign, 0.8 * sign]
-        problem = Problem(X, np.ones(n), "huberized-hinge", data_norm=1.0, intercept=0.0, alpha=0.1)
-        query = GradientStep(problem.shape, 0.7, 1.0)
-        ends.append(query.evaluate(problem, np.array([0.01, -0.02])))
-    distance, declared = float(np.linalg.norm(ends[0] - ends[1])), query.sensitivity(relation)
-    assert declared == pytest.approx(0.7 * records_apart(relation) / n)
-    assert 0.999 * declared <= distance <= declared * (1 + 1e-9)
 
 
 def test_a_step_is_that_of_its_formula(classification):

@@ -4,9 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from declared import Unlimited
 from lone_rows import lone_row
-from outputs import perturbed, unperturbed
 
 from dpfast import (
     Budget,
@@ -21,8 +19,6 @@ from dpfast import (
 )
 from dpfast.objectives import Adversarial, Erm, ErmShape, General, GeneralShape, Tilted
 from dpfast.optimizers import OPTIMIZERS
-from dpfast.privacy.auditing import audit_mu
-from dpfast.privacy.calibration import gaussian_mu
 from dpfast.privacy.papers import gaussian_stddev
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
@@ -42,37 +38,6 @@ def solved(what, budget=BUDGET, **options):
 
 
 # ---- mode="iterate" -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, 30])
-@pytest.mark.parametrize(("relation", "other"), [("replace_one", -1.0), ("add_or_remove_one", 0.0)])
-@pytest.mark.parametrize(
-    "options",
-    [{"alpha": 0.0}, {"alpha": 0.3}, {"alpha": 0.3, "step": 0.01}, {"alpha": 1.0, "iterations": 1}],
-    ids=["convex", "ridge", "short-steps", "one-step"],
-)
-def test_worst_neighbors_reach_the_sensitivity_of_the_iterate(n, relation, other, options):
-    """A short row stays on the steep side of the hinge for all T steps, and so does its opposite.
-    At the default step the ridge leaves nothing of earlier steps; shorter steps add up."""
-    options = {"iterations": 40, "step": 0.5, **options}
-    settled = planned(lone_row(1.0, n), mode="iterate", neighboring_relation=relation, **options)
-    declared = settled.settings.minimizer_sensitivity
-    ends = [unperturbed(settled, lone_row(y, n))[0] for y in (1.0, other)]
-    assert 0.999 * declared <= abs(ends[0] - ends[1]) <= declared * (1 + 1e-12)
-    assert settled.events[0].sensitivity >= declared
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.05])
-def test_random_neighbors_stay_within_the_sensitivity_of_the_iterate(alpha, classification):
-    X, y = classification
-    problem = Problem(X[:30], y[:30], data_norm=2.0)
-    settled = planned(problem, mode="iterate", alpha=alpha, iterations=60)
-    base = unperturbed(settled, problem)
-    for i in range(30, 60):
-        X2, y2 = X[:30].copy(), y[:30].copy()
-        X2[0], y2[0] = X[i], y[i]
-        moved = unperturbed(settled, Problem(X2, y2, data_norm=2.0))
-        assert np.linalg.norm(moved - base) <= settled.settings.minimizer_sensitivity
 
 
 def test_the_iterate_is_plain_gradient_descent(classification, noiseless):
@@ -117,32 +82,6 @@ def test_other_budgets_and_relations_of_the_iterate():
         for relation in ("replace_one", "add_or_remove_one")
     ]
     assert both[0] == pytest.approx(2.0 * both[1], rel=1e-6)
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("halved", [False, True])
-def test_whole_runs_of_the_iterate_on_worst_case_neighbors(halved, monkeypatch):
-    """With half the sensitivity the audit must pass the claim (false alarms: 1e-6)."""
-    if halved:
-        honest = zhang2017.descent_sensitivity
-        monkeypatch.setattr(zhang2017, "descent_sensitivity", lambda *args: 0.5 * honest(*args))
-    budget = Budget(5.0, 1e-6)
-    settled = planned(
-        lone_row(1.0),
-        budget,
-        mode="iterate",
-        alpha=0.0,
-        iterations=3,
-        step=0.5,
-        noise="gaussian",
-    )
-
-    def outputs(y, seed):
-        rng, data = SecureGenerator(seed), lone_row(y)
-        return np.array([carry_out(settled, data, rng, Unlimited()).w[0] for _ in range(1500)])
-
-    found = audit_mu(outputs(1.0, 1), outputs(-1.0, 2)).value
-    assert (found > gaussian_mu(5.0, 1e-6)) == halved
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.02, "auto"])
@@ -421,61 +360,6 @@ class TestObjectives:
             planned(SHAPE, objective=name, objective_options=settings, optimizer="katyusha")
         with pytest.raises(ValueError, match="objective must be 'erm' with mode='iterate'"):
             planned(SHAPE, objective=name, objective_options=settings, mode="iterate")
-
-
-def worst_neighbors(kind):
-    """Objectives of neighbors whose minimizers are (almost) as far apart as declared.
-
-    tilted: a lone row, of loss 1, among absent ones of loss 0, and its opposite; the ridge keeps
-    the weight near 0, so that the row's share of the tilted mean stays what it is at most.
-    adversarial: a row against the others' direction, which the adversary hurts most, or its absence
-    (a stronger adversary than that would be needed for another to be worse).
-    """
-    if kind == "tilted":
-        weight = np.array([1.0, 0.0, 0.0])
-        return [
-            Tilted(
-                Problem(np.eye(3)[:, :1], np.full(3, y), "huberized-hinge", data_norm=1.0,
-                        intercept=0.0, sample_weight=weight, max_weight=1.0),
-                1e3, 1.5,
-            )
-            for y in (1.0, -1.0)
-        ]  # fmt: skip
-    norm = kind.removeprefix("adversarial-")
-    direction = np.full(4, 0.25) if norm == "linf" else 0.5 * np.eye(4)[0]
-    y = np.array([-1.0, 1.0, 1.0, 1.0])
-    return [
-        Adversarial(
-            Problem(np.tile(direction, (4, 1)), y, "huberized-hinge", data_norm=0.5,
-                    intercept=0.0, sample_weight=weight, max_weight=1.0),
-            2.0, 0.1, norm, 1e-6,
-        )
-        for weight in (np.ones(4), np.array([0.0, 1.0, 1.0, 1.0]))
-    ]  # fmt: skip
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("halved", [False, True])
-@pytest.mark.parametrize("kind", ["tilted", "adversarial-l2", "adversarial-linf"])
-def test_whole_runs_on_worst_case_neighbors_of_other_objectives(kind, halved, monkeypatch):
-    """Lower bounds of the privacy loss, wrong with probability 1e-6 at most, by the best attack on
-    the released weights; with half the sensitivity they must pass the claim.  What comes before the
-    noise is the same on every run, and is computed once."""
-    budget, pair = Budget(5.0, 1e-6), worst_neighbors(kind)
-    relation = "replace_one" if kind == "tilted" else "add_or_remove_one"
-    if halved:
-        family = type(pair[0].shape)
-        honest = family.minimizer_sensitivity
-        monkeypatch.setattr(family, "minimizer_sensitivity", lambda *args: 0.5 * honest(*args))
-    settled = planned(pair[0], budget, neighboring_relation=relation, noise="gaussian")
-    assert settled.objective == pair[0].shape == pair[1].shape
-    ends = [unperturbed(settled, objective) for objective in pair]
-    scores = []
-    for seed, end in enumerate(ends):
-        rng = SecureGenerator(seed)
-        outputs = [perturbed(settled, end, rng) for _ in range(600)]
-        scores.append(np.array(outputs) @ (ends[0] - ends[1]))
-    assert (audit_mu(*scores).value > gaussian_mu(5.0, 1e-6)) == halved
 
 
 def spread(rows, **changes):

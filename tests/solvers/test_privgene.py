@@ -4,12 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from declared import Unlimited
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
-from dpfast.privacy import ExponentialEvent, audit_epsilon
+from dpfast.privacy import ExponentialEvent
 from dpfast.random import SecureGenerator
-from dpfast.solvers import carry_out
 from dpfast.solvers.papers import privgene
 
 SHAPE = ProblemShape(10_000, 8, 1.0)
@@ -78,35 +76,3 @@ def test_bad_options(option, value):
     squared = ProblemShape(100, 2, 1.0, "squared")
     with pytest.raises(ValueError, match="loss_clip must be given"):
         plan(squared, "privgene", Budget(1.0))
-
-
-class ColdNoise(SecureGenerator):
-    """Choices at a fifth of the scale that was asked for."""
-
-    def noisy_max(self, scores, scale, noise):
-        return super().noisy_max(scores, max(1, scale // 5), noise)
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("generator", [SecureGenerator, ColdNoise])
-def test_whole_runs_on_worst_case_neighbors(generator, monkeypatch):
-    """One candidate is good on one data set, all others on its neighbor, and children are copies:
-    the first of two choices tells what a whole run does, half of the claim at most."""
-
-    def ends(rows, dim, size, rng):
-        column = np.full((rows, dim), -size)
-        column[0] = size
-        return column if size == 8.0 and rows == 6 else np.zeros((rows, dim))
-
-    monkeypatch.setattr(privgene, "_spread", ends)
-    budget = Budget(3.0)
-    data = [Problem(np.ones((1, 1)), [y], data_norm=1.0, intercept=0.0) for y in (1.0, -1.0)]
-    settled = plan(data[0], "privgene", budget, generations=1, parents=1, population=6, radius=8.0)
-
-    def outputs(problem, seed):
-        rng = generator(seed)
-        runs = (carry_out(settled, problem, rng, Unlimited()) for _ in range(1500))
-        return np.array([outcome.w[0] for outcome in runs])
-
-    found = audit_epsilon(outputs(data[0], 2), outputs(data[1], 3)).value
-    assert (found > 3.0) == (generator is ColdNoise)

@@ -5,11 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from dpfast.losses import Loss
 from dpfast.solvers._target_law import Sides, TargetLaw, highest
 
 EDGES = 2.0 ** np.arange(-8.0, 5.0)
-POISSON = Loss("poisson", width=math.log(EDGES[-1]))
 
 
 def shares(y):

@@ -148,7 +148,7 @@ def test_memory_does_not_grow_with_the_rows_but_for_blocks(tmp_path, in_memory, 
     from dpfast.tabular import fitting
 
     monkeypatch.setattr(rows, "_MEMORY_BYTES", 2**16)
-    monkeypatch.setattr("dpfast._files._TEXT_BYTES", 2**14)
+    monkeypatch.setattr("dpfast._table_files._TEXT_BYTES", 2**14)
     monkeypatch.setattr(fitting, "_BLOCK_ENTRIES", 2**14)
     names = [f"x{j}" for j in range(12)]
     bounds = {**{name: [0, 1] for name in names}, "y": ["n", "p"], "target": "y"}
@@ -257,6 +257,6 @@ class TestCodes:
         path.write_text("\n".join(["x,s,y", *lines]) + "\n")
         bounds = {"x": [0, 1], "s": ["f", "m"], "y": ["n", "p"], "target": "y"}
         fast = TableModel(bounds, random_state=0).fit(path)
-        monkeypatch.setattr("dpfast._files.find_spec", lambda name: None)
+        monkeypatch.setattr("dpfast._table_files.find_spec", lambda name: None)
         slow = TableModel(bounds, random_state=0).fit(path)
         np.testing.assert_array_equal(fast.coef_, slow.coef_)

@@ -70,15 +70,7 @@ class PLDAccountant(Accountant):
         return type(event) in (GaussianEvent, GDPEvent) or _PURE.supports(event)
 
     def epsilon(self, events: Iterable[Event], delta: float) -> float:
-        """Return the smallest epsilon at `delta`.
-
-        Raises
-        ------
-        ImportError
-            If dp-accounting is not installed.
-        UnsupportedEvent
-            If an event has no distribution, or there are more than a million releases.
-        """
+        """Return the smallest epsilon at `delta`."""
         events = list(events)
         if not events:
             return 0.0
