@@ -288,7 +288,9 @@ class NumpyMap:
         shift: Vector | None = None,
     ) -> None:
         self.transform, self.factor, self.shift = transform, factor, shift
-        self.columns = np.shape(factor if transform is None else transform)[-1]
+        mapped = factor if transform is None else transform
+        assert mapped is not None
+        self.columns = mapped.shape[-1]
 
     def of(self, rows: NumpyRows, start: int, stop: int) -> Rows:
         """Rows of a range in the coordinates."""
