@@ -25,18 +25,6 @@ static const dpfast_affine_ops *ops(const dpfast_dense *rows)
     return &DPFAST_OF_ISA_IN_USE(dpfast_affine_ops)[rows->scalar];
 }
 
-dpfast_status dpfast_dense_affine_rows(const dpfast_dense *rows, ptrdiff_t columns,
-                                       const double *factor, const double *shift, double *out,
-                                       double *squares)
-{
-    if (!valid_dense(rows, columns) || factor == NULL || shift == NULL || out == NULL ||
-        squares == NULL) {
-        return DPFAST_ERR_ARGUMENT;
-    }
-    ops(rows)->affine_rows(rows, columns, factor, shift, out, squares);
-    return all_finite(rows->n, squares) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
-}
-
 dpfast_status dpfast_dense_affine_rows_float(const dpfast_dense *rows, ptrdiff_t columns,
                                              const double *factor, const double *shift,
                                              float *out)

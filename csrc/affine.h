@@ -1,5 +1,4 @@
-/* Rows after an affine map of each column, written out a piece at a time: what products of matrices
- * and functions of single entries are made of.  A piece is to stay in cache until it is used. */
+/* Rows after an affine map of each column: written out, and sums of functions of single entries. */
 #ifndef DPFAST_AFFINE_H
 #define DPFAST_AFFINE_H
 
@@ -16,14 +15,11 @@ extern "C" {
 /* out (n x columns, row-major) has x~_ij factor_j + shift_j for the first `columns` columns, at most
  * dim of them, and squares (n) the sums of a row's squares.  DPFAST_ERR_NONFINITE if one of these is
  * not finite. */
-dpfast_status dpfast_dense_affine_rows(const dpfast_dense *rows, ptrdiff_t columns,
-                                       const double *factor, const double *shift, double *out,
-                                       double *squares);
 dpfast_status dpfast_csr_affine_rows(const dpfast_csr *rows, ptrdiff_t columns,
                                      const double *factor, const double *shift, double *out,
                                      double *squares);
 
-/* The same in float, computed in double and rounded once an entry; without the squares. */
+/* The same of dense rows in float, computed in double and rounded once an entry; without the squares. */
 dpfast_status dpfast_dense_affine_rows_float(const dpfast_dense *rows, ptrdiff_t columns,
                                              const double *factor, const double *shift,
                                              float *out);
@@ -31,7 +27,7 @@ dpfast_status dpfast_dense_affine_rows_float(const dpfast_dense *rows, ptrdiff_t
 /* Adds, column by column, what the rows z_ij = x~_ij factor_j + shift_j sum up to, each shortened to
  * the norm `radius` > 0 and times share[i] >= 0 (NULL: 1): positive parts to above (d), negative
  * parts, as numbers >= 0, to below (d), and squares to squares (d; NULL: left out).  The intercept
- * has no part in it.  z (DPFAST_PART_ROWS x d) is scratch.  DPFAST_ERR_NONFINITE if a row is not
+ * has no part in it, and rows that count 0 times are not read.  z (DPFAST_PART_ROWS x d) is scratch.  DPFAST_ERR_NONFINITE if a row is not
  * finite. */
 #define DPFAST_PART_ROWS 4
 dpfast_status dpfast_dense_part_sums(const dpfast_dense *rows, const double *factor,

@@ -40,27 +40,6 @@ DPFAST_INLINE double NAME(affine_row)(const SCALAR *DPFAST_RESTRICT x, double ro
     return vec_sum(vec_add(s0, s1));
 }
 
-static void NAME(affine_rows)(const dpfast_dense *rows, ptrdiff_t columns,
-                              const double *DPFAST_RESTRICT factor,
-                              const double *DPFAST_RESTRICT shift, double *DPFAST_RESTRICT out,
-                              double *DPFAST_RESTRICT squares)
-{
-    const ptrdiff_t d = rows->d < columns ? rows->d : columns;
-    ptrdiff_t i;
-    for (i = 0; i < rows->n; i++) {
-        const SCALAR *x = (const SCALAR *)rows->x + i * rows->row_stride;
-        const double scale = rows->row_scale != NULL ? rows->row_scale[i] : 1.0;
-        double constant = 0.0;
-        squares[i] = NAME(affine_row)(x, scale, d, factor, shift, out);
-        if (d < columns) {
-            constant = rows->intercept * factor[d] + shift[d];
-            out[d] = constant;
-        }
-        squares[i] += constant * constant;
-        out += columns;
-    }
-}
-
 /* Adds what DPFAST_PART_ROWS rows of z, d apart, give the columns from j on, see part_sums. */
 #define ADD_PARTS(load, store)                                                                     \
     do {                                                                                           \
@@ -92,20 +71,25 @@ static int NAME(part_sums)(const dpfast_dense *rows, const double *factor, const
     const double grow = 1.0 + (double)(d + 8) * 0x1p-53;
     const vec zero = vec_set(0.0);
     int finite = 1;
-    ptrdiff_t i, j;
-    for (i = 0; i < rows->n; i += DPFAST_PART_ROWS) {
-        double count[DPFAST_PART_ROWS], shorter[DPFAST_PART_ROWS];
-        int r;
-        for (r = 0; r < DPFAST_PART_ROWS; r++) {
-            const ptrdiff_t k = i + r < rows->n ? i + r : rows->n - 1;
-            const SCALAR *x = (const SCALAR *)rows->x + k * rows->row_stride;
-            const double scale = rows->row_scale != NULL ? rows->row_scale[k] : 1.0;
-            const double square = NAME(affine_row)(x, scale, d, factor, shift, z + r * d);
-            const double norm = sqrt(square) * grow;
+    ptrdiff_t i = 0, j;
+    while (i < rows->n) {
+        double count[DPFAST_PART_ROWS] = {0.0}, shorter[DPFAST_PART_ROWS] = {0.0};
+        int r = 0;
+        for (; r < DPFAST_PART_ROWS && i < rows->n; i++) {
+            const SCALAR *x = (const SCALAR *)rows->x + i * rows->row_stride;
+            const double scale = rows->row_scale != NULL ? rows->row_scale[i] : 1.0;
+            double square, norm;
+            if (share != NULL && share[i] == 0.0) {
+                continue;
+            }
+            square = NAME(affine_row)(x, scale, d, factor, shift, z + r * d);
+            norm = sqrt(square) * grow;
             finite &= isfinite(square) != 0;
             shorter[r] = norm > radius ? radius / norm : 1.0;
-            count[r] = i + r > k ? 0.0 : shorter[r] * (share != NULL ? share[k] : 1.0);
+            count[r] = shorter[r] * (share != NULL ? share[i] : 1.0);
+            r++;
         }
+        memset(z + r * d, 0, (size_t)((DPFAST_PART_ROWS - r) * d) * sizeof *z);
         for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
             ADD_PARTS(vec_load, vec_store);
         }

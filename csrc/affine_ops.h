@@ -9,8 +9,6 @@
 #define DPFAST_COUNTED 64
 
 typedef struct dpfast_affine_ops {
-    void (*affine_rows)(const dpfast_dense *rows, ptrdiff_t columns, const double *factor,
-                        const double *shift, double *out, double *squares);
     void (*affine_rows_float)(const dpfast_dense *rows, ptrdiff_t columns, const double *factor,
                               const double *shift, float *out);
     /* Returns whether all rows were finite; squares may be NULL. */

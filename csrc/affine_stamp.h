@@ -18,8 +18,6 @@
 #include "affine_body.h"
 
 const dpfast_affine_ops DPFAST_ISA(dpfast_affine_ops)[2] = {
-    {affine_rows_float64, affine_rows_float_float64, part_sums_float64,
-     column_counts_float64},
-    {affine_rows_float32, affine_rows_float_float32, part_sums_float32,
-     column_counts_float32},
+    {affine_rows_float_float64, part_sums_float64, column_counts_float64},
+    {affine_rows_float_float32, part_sums_float32, column_counts_float32},
 };

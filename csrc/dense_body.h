@@ -516,6 +516,27 @@ static void NAME(curvature_rows)(const dpfast_dense *rows, const dpfast_loss *lo
     }
 }
 
+static void NAME(write)(const dpfast_dense *rows, ptrdiff_t start, ptrdiff_t m,
+                        double *DPFAST_RESTRICT out)
+{
+    const ptrdiff_t d = rows->d, dim = d + (rows->intercept != 0.0);
+    ptrdiff_t i, j;
+    for (i = start; i < start + m; i++) {
+        const SCALAR *DPFAST_RESTRICT x = (const SCALAR *)rows->x + i * rows->row_stride;
+        const vec scale = vec_set(rows->row_scale != NULL ? rows->row_scale[i] : 1.0);
+        for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+            vec_store(out + j, vec_mul(LOAD(x + j), scale));
+        }
+        if (j < d) {
+            vec_store_part(out + j, vec_mul(LOAD_PART(x + j, d - j), scale), d - j);
+        }
+        if (dim > d) {
+            out[d] = rows->intercept;
+        }
+        out += dim;
+    }
+}
+
 #undef BLOCK_BYTES
 #undef FETCH_AHEAD_BYTES
 #undef FETCH_DOT_BYTES

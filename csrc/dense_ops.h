@@ -21,6 +21,8 @@ typedef struct dpfast_dense_ops {
                        double clip_norm, double loss_clip, double *gradient);
     void (*curvature_rows)(const dpfast_dense *rows, const dpfast_loss *loss, const double *w,
                            int sign, double *out);
+    /* out (m x dim, row-major) = the rows from `start` on */
+    void (*write)(const dpfast_dense *rows, ptrdiff_t start, ptrdiff_t m, double *out);
 } dpfast_dense_ops;
 
 typedef struct dpfast_vector_ops {
@@ -42,6 +44,15 @@ typedef struct dpfast_vector_ops {
     double (*form)(ptrdiff_t n, const double *triangle, const double *s, double *scratch);
     /* ||A^T s||^2 for A (n x n, row-major); scratch of n entries */
     double (*square_through)(ptrdiff_t n, const double *a, const double *s, double *scratch);
+    /* What coordinates.c makes of blocks of rows, in the panels of coordinates_body.h: a map, z in rows
+     * again, z of whole tiles of rows, to whose squares is added, while so many bytes a row are
+     * fetched from `next` on, and the products of z, scaled. */
+    void (*pack)(const dpfast_map *map, ptrdiff_t dim, double *packed);
+    void (*unpack)(ptrdiff_t m, ptrdiff_t columns, const double *z, double *out);
+    void (*coordinates)(const dpfast_map *map, ptrdiff_t m, ptrdiff_t dim, const double *x,
+                        const double *packed, double *z, double *squares, const void *next,
+                        ptrdiff_t bytes);
+    void (*add_gram)(ptrdiff_t m, ptrdiff_t columns, const double *factor, double *z, double *gram);
 } dpfast_vector_ops;
 
 /* dpfast_dense_ops_<isa> is indexed by dpfast_scalar. */

@@ -14,6 +14,7 @@
 #include "batches.h"
 #include "codes.h"
 #include "column_counts.h"
+#include "coordinates.h"
 #include "csr.h"
 #include "dense.h"
 #include "dispatch.h"

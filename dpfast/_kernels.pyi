@@ -180,7 +180,6 @@ def multinomial_gradient(
     clip_norm: float,
     out: _F64,
 ) -> None: ...
-def products(rows: _F64, vectors: _F64, out: _F64) -> None: ...
 
 class RowGroups:
     n_groups: int
@@ -213,16 +212,38 @@ def weighted_gram_block(
     rows: DenseRows | CsrRows, start: int, stop: int, weight: _F64, out: _F64
 ) -> None: ...
 def affine_rows(
-    rows: DenseRows | CsrRows,
-    start: int,
-    stop: int,
-    factor: _F64,
-    shift: _F64,
-    out: _F64,
-    squares: _F64,
+    rows: CsrRows, start: int, stop: int, factor: _F64, shift: _F64, out: _F64, squares: _F64
 ) -> None: ...
 def affine_rows_float(
     rows: DenseRows, start: int, stop: int, factor: _F64, shift: _F64, out: _F32
+) -> None: ...
+
+class RowMap:
+    columns: int
+    def __init__(
+        self,
+        transform: _F64 | None = None,
+        *,
+        factor: _F64 | None = None,
+        shift: _F64 | None = None,
+    ) -> None: ...
+
+def coordinates(
+    rows: DenseRows,
+    start: int,
+    stop: int,
+    to: RowMap,
+    squares: _F64,
+    out: _F64 | None = None,
+) -> None: ...
+def gram(
+    rows: DenseRows,
+    start: int,
+    stop: int,
+    to: RowMap,
+    radius: float,
+    share: _F64 | None,
+    out: _F64,
 ) -> None: ...
 def column_counts(
     rows: DenseRows | CsrRows,

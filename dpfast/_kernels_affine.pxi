@@ -2,9 +2,6 @@
 
 cdef extern from "dpfast.h" nogil:
     enum: DPFAST_PART_ROWS
-    dpfast_status dpfast_dense_affine_rows(
-        const dpfast_dense *rows, ptrdiff_t columns, const double *factor, const double *shift,
-        double *out, double *squares)
     dpfast_status dpfast_csr_affine_rows(
         const dpfast_csr *rows, ptrdiff_t columns, const double *factor, const double *shift,
         double *out, double *squares)
@@ -45,37 +42,30 @@ cdef int _check_affine(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] 
     return 0
 
 
-def affine_rows(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] factor not None,
-                const double[::1] shift not None, double[:, ::1] out not None,
-                double[::1] squares not None):
+def affine_rows(CsrRows rows not None, ptrdiff_t start, ptrdiff_t stop,
+                const double[::1] factor not None, const double[::1] shift not None,
+                double[:, ::1] out not None, double[::1] squares not None):
     """out = the first columns of the range's rows, times `factor`, plus `shift`.
 
     squares = the sums of the rows' squares.
     """
-    cdef dpfast_dense dense
     cdef dpfast_csr sparse
     cdef dpfast_status status
     cdef ptrdiff_t columns = out.shape[1]
     _check_affine(rows, start, stop, factor, shift, out.shape[0], columns)
     if squares.shape[0] != stop - start:
         raise ValueError(f"squares must have {stop - start} entries; got {squares.shape[0]}.")
-    if isinstance(rows, DenseRows):
-        dense = (<DenseRows>rows)._slice(start, stop)
-        with nogil:
-            status = dpfast_dense_affine_rows(
-                &dense, columns, &factor[0], &shift[0], &out[0, 0], &squares[0])
-    else:
-        sparse = (<CsrRows>rows)._slice(start, stop)
-        with nogil:
-            status = dpfast_csr_affine_rows(
-                &sparse, columns, &factor[0], &shift[0], &out[0, 0], &squares[0])
+    sparse = rows._slice(start, stop)
+    with nogil:
+        status = dpfast_csr_affine_rows(
+            &sparse, columns, &factor[0], &shift[0], &out[0, 0], &squares[0])
     _check(status, "affine rows")
 
 
 def affine_rows_float(DenseRows rows not None, ptrdiff_t start, ptrdiff_t stop,
                       const double[::1] factor not None, const double[::1] shift not None,
                       float[:, ::1] out not None):
-    """The same, each entry rounded to float32; without the squares."""
+    """The same of dense rows, each entry rounded to float32; without the squares."""
     cdef dpfast_dense dense
     cdef dpfast_status status
     cdef ptrdiff_t columns = out.shape[1]

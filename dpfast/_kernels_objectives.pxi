@@ -18,8 +18,6 @@ cdef extern from "dpfast.h" nogil:
     dpfast_status dpfast_csr_shifted(
         const dpfast_csr *rows, const dpfast_loss *loss, double shift, double rounding,
         const double *w, double *scratch, double *gradient, double *loss_sum, double *pull)
-    dpfast_status dpfast_dense_class_margins(
-        const dpfast_dense *rows, ptrdiff_t n_classes, const double *w, double *margins)
     ptrdiff_t dpfast_multinomial_scratch(ptrdiff_t n, ptrdiff_t n_classes)
     dpfast_status dpfast_dense_multinomial(
         const dpfast_dense *rows, ptrdiff_t n_classes, const double *w, double clip_norm,
@@ -188,20 +186,3 @@ def multinomial_gradient(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1
             status = dpfast_csr_multinomial(
                 &sparse, n_classes, &w[0, 0], clip_norm, &scratch[0], &out[0, 0])
     _check(status, "multinomial gradient")
-
-
-def products(const double[:, ::1] rows not None, const double[:, ::1] vectors not None,
-             double[:, ::1] out not None):
-    """out[k, i] = <rows[i], vectors[k]>: the same bits wherever a row is among others."""
-    cdef ptrdiff_t n = rows.shape[0], d = rows.shape[1], count = vectors.shape[0]
-    cdef dpfast_dense dense
-    cdef dpfast_status status
-    if vectors.shape[1] != d or out.shape[0] != count or out.shape[1] != n or min(n, d, count) < 1:
-        raise ValueError(f"vectors and out must fit {n} rows of {d} columns.")
-    dense.x, dense.scalar = &rows[0, 0], DPFAST_FLOAT64
-    dense.n, dense.d, dense.row_stride = n, d, d
-    dense.target, dense.weight, dense.row_scale, dense.inverse_norm = NULL, NULL, NULL, NULL
-    dense.consistent, dense.intercept, dense.alike = 0, 0.0, 0
-    with nogil:
-        status = dpfast_dense_class_margins(&dense, count, &vectors[0, 0], &out[0, 0])
-    _check(status, "products")

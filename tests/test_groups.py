@@ -35,7 +35,7 @@ from dpfast.groups import index_groups
 from dpfast.model_selection import PrivateSearchCV, _means
 from dpfast.privacy import BudgetAccountant, Certificate, PrivacyReport, relation_of
 from dpfast.queries import ClippedGradient, GroupGradient
-from dpfast.queries._linear import lengths, products_alike
+from dpfast.queries._linear import lengths, measured
 from dpfast.queries.coordinates import column_transform, coordinates_of, reach_of
 from dpfast.random import SecureGenerator
 from dpfast.solvers import SOLVERS
@@ -334,7 +334,8 @@ def test_products_do_not_follow_how_many_threads_blas_has(d):
     found = []
     for threads in (1, 2, 5, 7):
         with threadpool_limits(threads):
-            found.append(products_alike(np.tile(row, (500, 1)), transform))
+            rows = np.tile(row, (500, 1))
+            found.append(measured(rows, coordinates=transform, dim=d, reach=1.0)[0])
     np.testing.assert_array_equal(found, np.broadcast_to(found[0][0], (4, 500, d)))
     np.testing.assert_allclose(found[0][0], row @ transform, atol=1e-11)
 

@@ -40,7 +40,11 @@ def test_affine_rows_are_those_of_the_array(isa, shape, intercept):
             expected = whole[:, :columns] * factor[:columns] + shift[:columns]
             out, squares = np.empty((n, columns)), np.empty(n)
             arguments = (kernel, 0, n, factor[:columns].copy(), shift[:columns].copy())
-            _kernels.affine_rows(*arguments, out, squares)
+            if isinstance(kernel, _kernels.DenseRows):
+                to = _kernels.RowMap(factor=arguments[3], shift=arguments[4])
+                _kernels.coordinates(kernel, 0, n, to, squares, out)
+            else:
+                _kernels.affine_rows(*arguments, out, squares)
             np.testing.assert_allclose(out, expected, rtol=0, atol=1e-15)
             np.testing.assert_allclose(squares, np.square(expected).sum(axis=1), rtol=1e-13)
             if isinstance(kernel, _kernels.DenseRows):
@@ -144,10 +148,6 @@ def test_what_is_not_finite_is_refused(isa):
         _kernels.DenseRows(X.astype(np.float32), np.ones(1)),
     ):
         with pytest.raises(FloatingPointError, match="NaN or infinity"):
-            _kernels.affine_rows(
-                kernel, 0, 1, np.ones(2), np.zeros(2), np.empty((1, 2)), np.empty(1)
-            )
-        with pytest.raises(FloatingPointError, match="NaN or infinity"):
             _kernels.part_sums(kernel, 0, 1, np.ones(2), np.zeros(2), 1.0, None, np.zeros((2, 2)))
     large = scipy.sparse.csr_array([[1e200, 1e200]])
     sparse = _kernels.CsrRows(large.indptr, large.indices, large.data, 2, np.ones(1))
@@ -166,19 +166,18 @@ def test_arrays_of_another_shape_are_refused():
     dense, *_, sparse = kernels(X, None, 0.0)
     ones, out, squares = np.ones(3), np.empty((3, 3)), np.empty(3)
     narrow = np.empty((3, 3), dtype=np.float32)
-    for kernel in (dense, sparse):
-        with pytest.raises(ValueError, match="outside"):
-            _kernels.affine_rows(kernel, 1, 4, ones, ones, out, squares)
-        with pytest.raises(ValueError, match="at least one row"):
-            _kernels.affine_rows(kernel, 1, 1, ones, ones, out[:0], squares[:0])
-        with pytest.raises(ValueError, match="out must have 2 rows"):
-            _kernels.affine_rows(kernel, 1, 3, ones, ones, out, squares)
-        with pytest.raises(ValueError, match="squares must have 3"):
-            _kernels.affine_rows(kernel, 0, 3, ones, ones, out, squares[:2])
-        with pytest.raises(ValueError, match="factor and shift must have 3"):
-            _kernels.affine_rows(kernel, 0, 3, ones[:2], ones, out, squares)
-        with pytest.raises(ValueError, match="1 to 3 columns"):
-            _kernels.affine_rows(kernel, 0, 3, np.ones(4), np.ones(4), np.empty((3, 4)), squares)
+    with pytest.raises(ValueError, match="outside"):
+        _kernels.affine_rows(sparse, 1, 4, ones, ones, out, squares)
+    with pytest.raises(ValueError, match="at least one row"):
+        _kernels.affine_rows(sparse, 1, 1, ones, ones, out[:0], squares[:0])
+    with pytest.raises(ValueError, match="out must have 2 rows"):
+        _kernels.affine_rows(sparse, 1, 3, ones, ones, out, squares)
+    with pytest.raises(ValueError, match="squares must have 3"):
+        _kernels.affine_rows(sparse, 0, 3, ones, ones, out, squares[:2])
+    with pytest.raises(ValueError, match="factor and shift must have 3"):
+        _kernels.affine_rows(sparse, 0, 3, ones[:2], ones, out, squares)
+    with pytest.raises(ValueError, match="1 to 3 columns"):
+        _kernels.affine_rows(sparse, 0, 3, np.ones(4), np.ones(4), np.empty((3, 4)), squares)
     with pytest.raises(ValueError, match="factor and shift must have 3"):
         _kernels.affine_rows_float(dense, 0, 3, ones, ones[:2], narrow)
     for shape in ((2, 2), (2, 4), (1, 3), (4, 3)):
@@ -212,4 +211,4 @@ def test_arrays_of_another_shape_are_refused():
     with pytest.raises(ValueError, match="outside"):
         sparse.entries(0, 4)
     with pytest.raises(TypeError, match="DenseRows or CsrRows"):
-        _kernels.affine_rows(X, 0, 3, ones, ones, out, squares)
+        _kernels.column_counts(X, 0, 3, np.zeros(3, dtype=np.intp), ones, ones, None, out)

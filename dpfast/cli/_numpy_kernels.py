@@ -277,28 +277,66 @@ def weighted_gram_block(rows: NumpyRows, start: int, stop: int, weight: Vector, 
         rows.scaled(part, np.sqrt(weight[here]), out[here])
 
 
-def affine_rows(
+class NumpyMap:
+    """Stands in for ``_kernels.RowMap``."""
+
+    def __init__(
+        self,
+        transform: Rows | None = None,
+        *,
+        factor: Vector | None = None,
+        shift: Vector | None = None,
+    ) -> None:
+        self.transform, self.factor, self.shift = transform, factor, shift
+        mapped = factor if transform is None else transform
+        assert mapped is not None
+        self.columns = mapped.shape[-1]
+
+    def of(self, rows: NumpyRows, start: int, stop: int) -> Rows:
+        """Rows of a range in the coordinates."""
+        wide = np.empty((stop - start, rows.dim))
+        rows.scaled(slice(start, stop), np.ones(stop - start), wide)
+        if self.transform is not None:
+            return wide @ self.transform
+        wide = wide[:, : self.columns]
+        wide *= self.factor
+        wide += self.shift
+        return wide
+
+
+def coordinates(rows: NumpyRows, start: int, stop: int, to: NumpyMap, squares: Vector) -> None:
+    for part in rows.blocks(start, stop):
+        z = to.of(rows, part.start, part.stop)
+        np.einsum("ij,ij->i", z, z, out=squares[part.start - start : part.stop - start])
+
+
+def gram(
     rows: NumpyRows,
     start: int,
     stop: int,
-    factor: Vector,
-    shift: Vector,
+    to: NumpyMap,
+    radius: float,
+    share: Vector | None,
     out: Rows,
-    squares: Vector,
 ) -> None:
-    wide = np.empty((stop - start, rows.dim))
-    rows.scaled(slice(start, stop), np.ones(stop - start), wide)
-    np.multiply(wide[:, : out.shape[1]], factor, out=out)
-    out += shift
-    np.einsum("ij,ij->i", out, out, out=squares)
+    for part in rows.blocks(start, stop):
+        z = to.of(rows, part.start, part.stop)
+        factor = _shortening(np.einsum("ij,ij->i", z, z), z.shape[1], radius)
+        if share is not None:
+            factor *= np.sqrt(share[part.start - start : part.stop - start])
+        z *= factor[:, np.newaxis]
+        out += z.T @ z
+
+
+def _shortening(squares: Vector, columns: int, radius: float) -> Vector:
+    """What shortens rows to the radius, rounded down."""
+    return np.asarray(radius / np.maximum(np.sqrt(squares) * (1.0 + 8e-16 * columns), radius))
 
 
 def affine_rows_float(
     rows: NumpyRows, start: int, stop: int, factor: Vector, shift: Vector, out: NDArray[np.float32]
 ) -> None:
-    wide = np.empty(out.shape)
-    affine_rows(rows, start, stop, factor, shift, wide, np.empty(stop - start))
-    out[:] = wide
+    out[:] = NumpyMap(factor=factor, shift=shift).of(rows, start, stop)
 
 
 def column_counts(
@@ -334,9 +372,8 @@ def part_sums(
     step = max(1, _PIECE_NUMBERS // rows.n_features)
     for first in range(start, stop, step):
         last = min(first + step, stop)
-        z, squares = np.empty((last - first, rows.n_features)), np.empty(last - first)
-        affine_rows(rows, first, last, factor, shift, z, squares)
-        shorter = radius / np.maximum(np.sqrt(squares) * (1.0 + 8e-16 * len(factor)), radius)
+        z = NumpyMap(factor=factor, shift=shift).of(rows, first, last)
+        shorter = _shortening(np.einsum("ij,ij->i", z, z), len(factor), radius)
         count = shorter if share is None else shorter * share[first - start : last - start]
         out[0] += count @ np.maximum(z, 0.0)
         out[1] += count @ np.maximum(-z, 0.0)
@@ -476,9 +513,11 @@ def in_numpy() -> Iterator[None]:
             _kernels,
             DenseRows=NumpyRows,
             LossSpec=NumpyLoss,
-            affine_rows=affine_rows,
             affine_rows_float=affine_rows_float,
+            RowMap=NumpyMap,
             column_counts=column_counts,
+            coordinates=coordinates,
+            gram=gram,
             line_search=line_search,
             part_sums=part_sums,
             private_epoch=private_epoch,

@@ -25,8 +25,8 @@ from dpfast.sums import RowAccess, RowSums
 
 Entrywise = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
-# Entries and rows of a piece: its copies stay in cache, and products of matrices want some hundred
-# rows; a power of two of them takes BLAS a third longer.
+# Entries of a piece of sparse rows that is written out, and rows and entries of one in float32: it
+# stays in cache, and BLAS wants some hundred rows, but takes a third longer for a power of two.
 _PIECE_ENTRIES, _PIECE_ROWS = 2**15, 240
 # Sparse rows whose stored entries are copied at once.
 _FACTOR_ROWS = 4096
@@ -70,16 +70,18 @@ def part_sums(
     ``f_i <= 1`` shortens a row to the radius.  Where a record is a group, its rows' mean counts.
     Without `squares` there are the first two.  `parts`, from 0 to 1, say what a row counts besides.
     """
-    of_chunk = _part_sums
-    if problem.sparse and not _by_stored_entries(problem, columns):
-        of_chunk = _written_part_sums
+    written = problem.sparse and not _by_stored_entries(problem, columns)
     shares = _shares(problem)
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
         sums = np.zeros((2 + squares, len(columns.factor)))
         share = shares(start, stop)
         share = share if parts is None else share * parts[start:stop]
-        of_chunk(kernel, first, last, columns, share, sums)
+        if written:
+            for piece, at, count in _dense(kernel, first, last):
+                _part_sums(piece, *at, columns, share[count], sums)
+        else:
+            _part_sums(kernel, first, last, columns, share, sums)
         return sums
 
     # Of sparse rows a chunk has few entries beside the columns that it has sums of.
@@ -146,17 +148,13 @@ def shortened(problem: RowAccess, columns: Affine) -> Vector:
     """
     found = np.empty(problem.target.shape)
     stored = problem.sparse and np.linalg.norm(columns.shift) <= _SHORT_SHIFT * columns.radius
-    rows = max(1, _PIECE_ENTRIES // len(columns.factor))
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> None:
         if stored:
             found[start:stop] = _factors(kernel, first, last, columns)
-            return
-        pieces = _pieces(kernel, first, last, columns, rows, np.ones(last - first))
-        at = start
-        for _, factors, _ in pieces:
-            found[at : at + len(factors)] = factors
-            at += len(factors)
+        else:
+            squares = _squares(kernel, first, last, _row_map(columns))
+            found[start:stop] = shortening(squares, len(columns.factor), columns.radius)
 
     finish(problem.map_chunks(work))
     return found
@@ -233,16 +231,6 @@ def _part_sums(
     _kernels.part_sums(kernel, first, last, factor, shift, columns.radius, shares, sums)
 
 
-def _written_part_sums(
-    kernel: Any, first: int, last: int, columns: Affine, shares: Vector, sums: Matrix
-) -> None:
-    """The same of sparse rows that are written out."""
-    rows = max(1, _PIECE_ENTRIES // sums.shape[1])
-    for z, factors, share in _pieces(kernel, first, last, columns, rows, shares):
-        for row, (function, power) in zip(sums, _FUNCTIONS, strict=False):
-            row += (share * factors**power) @ function(z)
-
-
 def _in_codes(kernel: Any, first: int, last: int) -> TypeGuard[_kernels.CodedRows]:
     """Whether sums can be computed by levels: the rows of a level have the same entries."""
     return isinstance(kernel, _kernels.CodedRows) and not kernel.scaled(first, last).any()
@@ -311,26 +299,28 @@ def _factors(kernel: _kernels.CsrRows, first: int, last: int, columns: Affine) -
     return factors
 
 
-def gram(problem: RowAccess, *, columns: Affine, largest: float) -> Matrix:
-    """Upper triangle of ``Σ_i z_i z_iᵀ``, each row shortened to the radius.
+def gram(
+    problem: RowAccess, *, coordinates: Affine | Matrix, radius: float, largest: float = 0.0
+) -> Matrix:
+    """Upper triangle of ``Σ_i z_i z_iᵀ``, each row shortened to the radius; ``z_i = Wᵀ x̃_i``.
 
     Where a record is a group, the mean of its rows' matrices counts.  Put together of stored
     entries and of shifts s, a row adds at most ``(‖f v‖ + ‖s‖)² <= (C + 2 ‖s‖)²`` instead of
     ``C²``; that is done where it is no more than `largest`.
     """
-    if problem.sparse and (columns.radius + 2.0 * np.linalg.norm(columns.shift)) ** 2 <= largest:
-        return _stored_gram(problem, columns)
-    d = len(columns.factor)
-    shares = _shares(problem)
+    if (
+        problem.sparse
+        and isinstance(coordinates, Affine)
+        and (radius + 2.0 * np.linalg.norm(coordinates.shift)) ** 2 <= largest
+    ):
+        return _stored_gram(problem, coordinates)
+    to, shares = _row_map(coordinates), _shares(problem)
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
-        total = np.zeros((d, d), order="F")
-        rows = max(_PIECE_ROWS, _PIECE_ENTRIES // d)
-        pieces = _pieces(kernel, first, last, columns, rows, shares(start, stop))
-        for z, factors, share in pieces:
-            z *= (factors * np.sqrt(share))[:, None]
-            blas.dsyrk(1.0, z.T, 1.0, total, lower=1, overwrite_c=1)
-        return total.T
+        total, share = np.zeros((to.columns, to.columns)), shares(start, stop)
+        for piece, at, count in _dense(kernel, first, last):
+            _kernels.gram(piece, *at, to, radius, share[count], total)
+        return total
 
     return add_up(problem.map_chunks(work))
 
@@ -366,52 +356,45 @@ def _stored_gram(problem: RowAccess, columns: Affine) -> Matrix:
     return total
 
 
-def gram_in(problem: RowAccess, *, transform: Matrix, radius: float) -> Matrix:
-    """Upper triangle of ``Σ_i z_i z_iᵀ``, ``z_i = Wᵀ x̃_i`` shortened to the radius; as `gram`."""
-    k = transform.shape[1]
-    shares = _shares(problem)
-
-    def work(kernel: Any, first: int, last: int, start: int, stop: int) -> Matrix:
-        total, share = np.zeros((k, k), order="F"), np.sqrt(shares(start, stop))
-        step = max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim)
-        for at, rows in enumerate(_rows(kernel, first, last, step)):
-            z = rows @ transform
-            factors = shortening(np.einsum("ij,ij->i", z, z), k, radius)
-            z *= (factors * share[at * step : at * step + len(z)])[:, None]
-            blas.dsyrk(1.0, z.T, 1.0, total, lower=1, overwrite_c=1)
-        return total.T
-
-    return add_up(problem.map_chunks(work))
-
-
 def shortening(squares: Vector, d: int, radius: float) -> Vector:
     """What shortens rows of `d` entries to `radius`, from their squared norms; rounded down."""
     norms = np.sqrt(squares) * (1.0 + (d + 8) * UNIT)
     return radius / np.maximum(norms, radius)
 
 
-def _pieces(
-    kernel: Any, first: int, last: int, columns: Affine, rows: int, shares: Vector
-) -> Iterator[tuple[Matrix, Vector, Vector]]:
-    """Pieces of ``z``, overwritten by the next one, what shortens their rows, and their shares."""
-    d = len(columns.factor)
-    buffer, squares = np.empty((min(rows, last - first), d)), np.empty(min(rows, last - first))
+def _dense(
+    kernel: Any, first: int, last: int
+) -> Iterator[tuple[_kernels.DenseRows, tuple[int, int], slice]]:
+    """Dense rows, the range of them, and which of the rows of this range they are.
+
+    Sparse rows are written out in pieces.
+    """
+    if not isinstance(kernel, _kernels.CsrRows):
+        yield kernel, (first, last), slice(0, last - first)
+        return
+    d = kernel.n_features
+    rows, ones, zeros = max(1, _PIECE_ENTRIES // d), np.ones(d), np.zeros(d)
     for start in range(first, last, rows):
         count = min(rows, last - start)
-        z, square = buffer[:count], squares[:count]
-        _kernels.affine_rows(kernel, start, start + count, columns.factor, columns.shift, z, square)
-        share = shares[start - first : start - first + count]
-        yield z, shortening(square, d, columns.radius), share
+        piece, unused = np.empty((count, d)), np.empty(count)
+        _kernels.affine_rows(kernel, start, start + count, ones, zeros, piece, unused)
+        written = _kernels.DenseRows(piece, unused, kernel.intercept)
+        yield written, (0, count), slice(start - first, start - first + count)
 
 
-def _rows(kernel: Any, first: int, last: int, rows: int) -> Iterator[Matrix]:
-    """Pieces of the rows as they are, the intercept included."""
-    ones, zeros = np.ones(kernel.dim), np.zeros(kernel.dim)
-    for start in range(first, last, rows):
-        count = min(rows, last - start)
-        piece = np.empty((count, kernel.dim))
-        _kernels.affine_rows(kernel, start, start + count, ones, zeros, piece, np.empty(count))
-        yield piece
+def _row_map(coordinates: Affine | Matrix) -> _kernels.RowMap:
+    """The map to the coordinates, as kernels take it."""
+    if isinstance(coordinates, Affine):
+        return _kernels.RowMap(factor=coordinates.factor, shift=coordinates.shift)
+    return _kernels.RowMap(np.ascontiguousarray(coordinates))
+
+
+def _squares(kernel: Any, first: int, last: int, to: _kernels.RowMap) -> Vector:
+    """Squared lengths of a range of rows in the coordinates."""
+    found = np.empty(last - first)
+    for piece, at, count in _dense(kernel, first, last):
+        _kernels.coordinates(piece, *at, to, found[count])
+    return found
 
 
 # ---- lengths -------------------------------------------------------------------------------------
@@ -423,9 +406,10 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     ``reach`` bounds ``‖|W|ᵀ |x̃|‖``.  A computed entry of ``Wᵀ x̃`` is wrong by at most
     ``(D + 8) u (|W|ᵀ |x̃|)``, which for all of them has at most ``(D + 8) u`` times the reach as its
     norm, and the computed norm by a factor ``1 + (D + 8) u``; ``u`` is the rounding unit of the
-    arithmetic that is used.  Where a record is a group, it is float64, and products are alike: else
-    their last bits depend on where a row is, which another group's id and number of rows decide.
-    Any R with ``RᵀR = W Wᵀ`` does as well as ``Wᵀ``, and its columns are as long as W's rows.
+    arithmetic that is used.  Where a record is a group, it is float64, by a kernel whose last bits
+    do not depend on where a row is, which another group's id and number of rows decide; those of
+    BLAS, which has float32, do.  Any R with ``RᵀR = W Wᵀ`` does as well as ``Wᵀ``, and its columns
+    are as long as W's rows.
     """
     dim = problem.shape.dim
     of_forms = (3 * dim + 16) * UNIT * reach**2
@@ -433,19 +417,17 @@ def lengths(problem: RowAccess, *, transform: Matrix, reach: float, least: float
     wide = not problem.sparse and problem.shape.unit == "row" and dim >= _FLOAT32_COLUMNS
     measure: Callable[[Any, int, int], Vector]
     finite = dim * max(-float(transform.min()), float(transform.max())) ** 2 <= _LARGEST_FORM
-    columns = scaled(problem.shape, transform) if problem.sparse or wide else None
+    columns = scaled(problem.shape, transform)
     if problem.sparse and finite and of_forms <= _FORM_SHARE * dim:
         if columns is None:
             measure = partial(_by_forms, matrix=transform @ transform.T, error=of_forms)
         else:
             measure = partial(_by_entries, columns=columns, intercept=problem.shape.intercept)
-    elif wide and columns is not None:
-        measure = partial(_by_columns, columns=columns, reach=reach)
-    elif wide and 1e-20 < of_float32 <= _FLOAT32_SHARE * math.sqrt(dim):
+    elif wide and columns is None and 1e-20 < of_float32 <= _FLOAT32_SHARE * math.sqrt(dim):
         measure = _in_float32(transform, of_float32)
     else:
-        alike = problem.shape.unit == "group"
-        measure = partial(_by_products, transform=transform, reach=reach, alike=alike)
+        to = _row_map(transform if columns is None else columns)
+        measure = partial(_in_float64, to=to, reach=reach)
     bounds = np.empty(problem.target.shape)
 
     def work(kernel: Any, first: int, last: int, start: int, stop: int) -> None:
@@ -490,54 +472,30 @@ def scaled(shape: ProblemShape, transform: Matrix) -> Affine | None:
     return Affine(factor, np.append(columns.shift, np.zeros(len(factor) - d)), math.inf)
 
 
-def _by_columns(kernel: Any, first: int, last: int, *, columns: Affine, reach: float) -> Vector:
-    """Of the columns themselves, in float64."""
-    dim, squares = len(columns.factor), np.empty(last - first)
-    step = max(1, _PIECE_ENTRIES // dim)
-    z = np.empty((step, dim))
-    for at in range(first, last, step):
-        stop = min(at + step, last)
-        found = squares[at - first : stop - first]
-        out = z[: stop - at]
-        _kernels.affine_rows(kernel, at, stop, columns.factor, columns.shift, out, found)
-    return _upper(squares, dim, reach)
+def _in_float64(kernel: Any, first: int, last: int, *, to: _kernels.RowMap, reach: float) -> Vector:
+    """Of the rows in the coordinates."""
+    return _upper(_squares(kernel, first, last, to), kernel.dim, reach)
 
 
-def _by_products(
-    kernel: Any, first: int, last: int, *, transform: Matrix, reach: float, alike: bool
-) -> Vector:
-    """Of the products themselves, in float64."""
-    size = max(_PIECE_ROWS, _PIECE_ENTRIES // kernel.dim)
-    products = products_alike if alike else np.matmul
-    pieces = _rows(kernel, first, last, size)
-    found = [upper_lengths(products(rows, transform), kernel.dim, reach) for rows in pieces]
-    return np.concatenate(found)
+def measured(
+    rows: Matrix, *, coordinates: Affine | Matrix, dim: int, reach: float
+) -> tuple[Matrix, Vector]:
+    """Rows of an array in the coordinates, and upper bounds of their lengths.
 
-
-def products_alike(rows: Matrix, transform: Matrix) -> Matrix:
-    """``rows @ transform``, every row of it the same wherever it is among others.
-
-    Not by BLAS, which adds up what is left over beyond its own pieces in another order, and has
-    other pieces for every number of threads, which another thread of this process may set during a
-    fit: of rows that all but vanish nothing but last bits remains.
+    A row's are the same to the last bit wherever it is among others.  Those of BLAS are not: it
+    adds up what is left over beyond its own pieces in another order, and has other pieces for every
+    number of threads; of rows that all but vanish nothing but last bits remains.
     """
-    found = np.empty((len(rows), transform.shape[1]))
-    rows, vectors = np.ascontiguousarray(rows), np.ascontiguousarray(transform.T)
-    for start in range(0, len(rows), _PIECE_ROWS):
-        piece = rows[start : start + _PIECE_ROWS]
-        products = np.empty((len(vectors), len(piece)))
-        _kernels.products(piece, vectors, products)
-        found[start : start + _PIECE_ROWS] = products.T
-    return found
-
-
-def upper_lengths(z: Matrix, dim: int, reach: float) -> Vector:
-    """Upper bounds of ``‖z_i‖``, of products of rows of `dim` entries with a transform."""
-    return _upper(np.einsum("ij,ij->i", z, z), dim, reach)
+    to, squares = _row_map(coordinates), np.empty(len(rows))
+    z = np.empty((len(rows), to.columns))
+    if len(rows):
+        kernel = _kernels.DenseRows(np.ascontiguousarray(rows, dtype=np.float64), squares)
+        _kernels.coordinates(kernel, 0, len(rows), to, squares, z)
+    return z, _upper(squares, dim, reach)
 
 
 def _upper(squares: Vector, dim: int, reach: float) -> Vector:
-    """The same from computed ``‖z_i‖²``."""
+    """Upper bounds of ``‖z_i‖`` from what was computed of ``‖z_i‖²``, of rows of `dim` entries."""
     grow = (dim + 8) * UNIT
     return (np.sqrt(squares) + grow * reach) * (1.0 + grow)
 

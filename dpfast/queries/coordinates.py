@@ -31,13 +31,11 @@ from dpfast.queries._linear import (
     affine_of,
     check_rows_per_group,
     gram,
-    gram_in,
     lengths,
+    measured,
     part_sums,
-    products_alike,
     relative_weights,
     scaled,
-    upper_lengths,
     with_rows_per_group,
 )
 from dpfast.queries.columns import SHARES
@@ -255,12 +253,10 @@ class Gram(InCoordinates):
         """The triangle."""
         rows, transform = prepared
         d = self.shape.n_features
-        work: Callable[[RowAccess], Matrix]
         columns = affine_of(self.shape, transform, self.radius)
-        if columns is None:
-            work = partial(gram_in, transform=transform[:, :d], radius=self.radius)
-        else:
-            work = partial(gram, columns=columns, largest=self.radius * self._largest())
+        coordinates = transform[:, :d] if columns is None else columns
+        largest = self.radius * self._largest()
+        work = partial(gram, coordinates=coordinates, radius=self.radius, largest=largest)
         return triangle_of(_sum_over_blocks(rows, work))
 
 
@@ -643,19 +639,8 @@ def coordinates_of(
 ) -> Callable[[Matrix], tuple[Matrix, Vector]]:
     """The function of a block of rows that has ``Wᵀ x̃_i`` and bounds of their lengths."""
     columns, reach = scaled(shape, transform), reach_of(shape, transform)
-    return partial(_measured, transform=transform, columns=columns, reach=reach)
-
-
-def _measured(
-    block: Matrix, *, transform: Matrix, columns: Affine | None, reach: float
-) -> tuple[Matrix, Vector]:
-    """See :func:`coordinates_of`; it can be pickled."""
-    if columns is None:
-        z = products_alike(block, transform)
-    else:
-        z = block * columns.factor
-        z += columns.shift
-    return z, upper_lengths(z, len(transform), reach)
+    coordinates = transform if columns is None else columns
+    return partial(measured, coordinates=coordinates, dim=len(transform), reach=reach)
 
 
 def _sum_over_blocks(rows: RowSums, work: Callable[[RowAccess], Matrix]) -> Matrix:

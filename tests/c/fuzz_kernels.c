@@ -355,12 +355,18 @@ static void fuzz_affine(problem *p, const extras *e, ptrdiff_t n, ptrdiff_t dim)
 {
     double *out = buffer(n * dim, sizeof *out);
     float *narrow = buffer(n * dim, sizeof *narrow);
-    if (EITHER(p, affine_rows, dim, e->w, e->w, out, e->per_row) == DPFAST_OK) {
+    const dpfast_map map = {dim, NULL, e->w, e->w};
+    double *room = buffer(dpfast_coordinates_scratch(dim, &map), sizeof *room);
+    if ((p->sparse ? dpfast_csr_affine_rows(&p->csr, dim, e->w, e->w, out, e->per_row)
+                   : dpfast_dense_coordinates(&p->dense, &map, room, out, e->per_row)) == DPFAST_OK) {
         DEMAND(finite_all(n, e->per_row) && finite_all(n * dim, out));
     }
     if (!p->sparse) {
         const ptrdiff_t d = p->dense.d;
         double *z = buffer((DPFAST_PART_ROWS + 3) * d, sizeof *z), *sums = z + DPFAST_PART_ROWS * d;
+        double *gram = buffer(dim * dim, sizeof *gram);
+        (void)dpfast_dense_gram(&p->dense, &map, 1.0, NULL, room, gram);
+        free(gram);
         (void)dpfast_dense_affine_rows_float(&p->dense, dim, e->w, e->w, narrow);
         (void)dpfast_dense_part_sums(&p->dense, e->w, e->w, 1.0, NULL, z, sums, sums + d,
                                      sums + 2 * d);
@@ -374,6 +380,7 @@ static void fuzz_affine(problem *p, const extras *e, ptrdiff_t n, ptrdiff_t dim)
     }
     free(out);
     free(narrow);
+    free(room);
 }
 
 /* The rows of a group one after another, all groups or the first one alone. */

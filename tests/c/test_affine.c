@@ -4,6 +4,54 @@
 #include "check.h"
 #include "dpfast.h"
 
+/* Through a square matrix, and column by column; NaN is refused. */
+static void check_gram(const dpfast_dense *rows, double *x, ptrdiff_t dim, const double *factor,
+                       const double *transform, unsigned *state)
+{
+    const ptrdiff_t n = rows->n, d = rows->d;
+    const double radius = 0.7;
+    int kind;
+    for (kind = 0; kind < 2; kind++) {
+        const dpfast_map map = {dim, kind == 0 ? transform : NULL, factor, factor};
+        double *room = uniforms(dpfast_coordinates_scratch(dim, &map), state);
+        double *gram = uniforms(dim * dim, state), *z = uniforms(dim, state);
+        double *expected = uniforms(dim * dim, state), *squares = uniforms(n, state);
+        ptrdiff_t i, j, k;
+        memcpy(expected, gram, (size_t)(dim * dim) * sizeof *gram);
+        CHECK(dpfast_dense_gram(rows, &map, radius, rows->row_scale, room, gram) == DPFAST_OK);
+        for (i = 0; i < n; i++) {
+            double square = 0.0, count;
+            for (k = 0; k < dim; k++) {
+                z[k] = kind == 0 ? 0.0 : factor[k];
+                for (j = 0; j < dim; j++) {
+                    const double entry = j < d ? rows->row_scale[i] * x[i * rows->row_stride + j]
+                                               : rows->intercept;
+                    z[k] += entry * (kind == 0 ? transform[j * dim + k] : j == k ? factor[k] : 0.0);
+                }
+                square += z[k] * z[k];
+            }
+            count = rows->row_scale[i] * (square > radius * radius ? radius * radius / square : 1.0);
+            for (j = 0; j < dim; j++) {
+                for (k = j; k < dim; k++) expected[j * dim + k] += count * z[j] * z[k];
+            }
+        }
+        for (j = 0; j < dim; j++) {
+            for (k = j; k < dim; k++) {
+                CHECK(fabs(gram[j * dim + k] - expected[j * dim + k]) <= 1e-12);
+            }
+        }
+        if (n > 0 && d > 0 && rows->scalar == DPFAST_FLOAT64) {
+            double *last = &x[(n - 1) * rows->row_stride + d - 1], before = *last;
+            *last = NAN;
+            CHECK(dpfast_dense_gram(rows, &map, radius, NULL, room, gram) == DPFAST_ERR_NONFINITE);
+            CHECK(dpfast_dense_coordinates(rows, &map, room, NULL, squares) ==
+                  DPFAST_ERR_NONFINITE);
+            *last = before;
+        }
+        free(room); free(gram); free(z); free(expected); free(squares);
+    }
+}
+
 /* Dense rows, every third entry zero, and the others as sparse rows. */
 static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept, dpfast_scalar scalar)
 {
@@ -59,7 +107,9 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept, dpfast_scala
     for (columns = d; columns <= dim; columns++) {
         double *out = uniforms(n * columns, &state), *other = uniforms(n * columns, &state);
         float *single = malloc((size_t)(n * columns + 1) * sizeof *single);
-        CHECK(dpfast_dense_affine_rows(&dense, columns, factor, shift, out, squares) == DPFAST_OK);
+        const dpfast_map map = {columns, NULL, factor, shift};
+        double *room = uniforms(dpfast_coordinates_scratch(dim, &map), &state);
+        CHECK(dpfast_dense_coordinates(&dense, &map, room, out, squares) == DPFAST_OK);
         CHECK(dpfast_csr_affine_rows(&csr, columns, factor, shift, other, forms) == DPFAST_OK);
         CHECK(dpfast_dense_affine_rows_float(&dense, columns, factor, shift, single) == DPFAST_OK);
         for (i = 0; i < n; i++) {
@@ -75,7 +125,7 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept, dpfast_scala
             CHECK(fabs(squares[i] - square) <= 1e-15 * (double)(columns + 1));
             CHECK(fabs(forms[i] - square) <= 1e-15 * (double)(columns + 1));
         }
-        free(out); free(other); free(single);
+        free(out); free(other); free(single); free(room);
     }
     {
         const double radius = 0.7;
@@ -173,22 +223,17 @@ static void check_shape(ptrdiff_t n, ptrdiff_t d, double intercept, dpfast_scala
             CHECK(fabs(forms[i] - expected) <= 1e-15 * (double)(dim * dim + 1));
         }
     }
-    if (n > 0 && d > 0 && scalar == DPFAST_FLOAT64) {
-        double *out = uniforms(n * d, &state);
-        x[(n - 1) * stride + d - 1] = NAN;
-        CHECK(dpfast_dense_affine_rows(&dense, d, factor, shift, out, squares) ==
-              DPFAST_ERR_NONFINITE);
-        free(out);
-    }
+    check_gram(&dense, x, dim, factor, matrix, &state);
     free(x); free(scale); free(factor); free(shift); free(matrix); free(squares); free(stored);
     free(forms); free(narrow); free(indptr); free(indices);
 }
 
 static void check_arguments(void)
 {
-    const double x[2] = {1, 2}, ones[2] = {1, 1};
+    const double x[2] = {1, 2}, ones[3] = {1, 1, 1};
+    const dpfast_map wide = {3, NULL, ones, ones}, none = {2, NULL, ones, NULL};
     const int32_t indptr[2] = {0, 1}, indices[1] = {1};
-    double out[2], square;
+    double out[2], square, room[1];
     float single[2];
     dpfast_dense dense;
     dpfast_csr csr;
@@ -201,9 +246,10 @@ static void check_arguments(void)
     csr.d = 2;
     csr.indptr = indptr;
     csr.indices = indices;
-    CHECK(dpfast_dense_affine_rows(&dense, 3, ones, ones, out, &square) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_coordinates(&dense, &wide, room, out, &square) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_coordinates(&dense, &none, room, out, &square) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_gram(&dense, &none, 1.0, NULL, room, out) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_csr_affine_rows(&csr, 3, ones, ones, out, &square) == DPFAST_ERR_ARGUMENT);
-    CHECK(dpfast_dense_affine_rows(&dense, 2, ones, NULL, out, &square) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_csr_affine_rows(&csr, 2, NULL, ones, out, &square) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_dense_affine_rows_float(&dense, -1, ones, ones, single) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_dense_affine_rows_float(&dense, 2, ones, ones, NULL) == DPFAST_ERR_ARGUMENT);
@@ -221,13 +267,13 @@ static void check_arguments(void)
     CHECK(dpfast_csr_affine_rows(&csr, 1, ones, ones, out, &square) == DPFAST_OK);
     CHECK(out[0] == 1.0 && square == 1.0);
     dense.row_stride = 1;
-    CHECK(dpfast_dense_affine_rows(&dense, 2, ones, ones, out, &square) == DPFAST_ERR_ARGUMENT);
+    CHECK(dpfast_dense_affine_rows_float(&dense, 2, ones, ones, single) == DPFAST_ERR_ARGUMENT);
 }
 
 int main(void)
 {
     static const ptrdiff_t sizes[][2] = {{0, 3}, {1, 0}, {1, 1}, {3, 2}, {5, 7}, {4, 8},
-                                         {6, 9}, {5, 16}, {7, 17}, {3, 33}, {2, 130}};
+                                         {6, 9}, {5, 16}, {7, 17}, {3, 33}, {2, 130}, {261, 26}};
     int isa;
     size_t k;
     dpfast_dispatch_init();

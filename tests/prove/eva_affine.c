@@ -15,9 +15,16 @@ static void check_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar s
                         ptrdiff_t columns)
 {
     const dpfast_dense rows = any_dense(n, d, gap, scalar, sign);
+    const ptrdiff_t dim = dimension_of(d, sign);
     const double *factor = any_doubles(columns), *shift = any_doubles(columns);
-    dpfast_dense_affine_rows(&rows, columns, factor, shift, any_doubles(n * columns),
-                             any_doubles(n));
+    const dpfast_map by_column = {columns, NULL, factor, shift};
+    const dpfast_map map = {columns, any_doubles(dim * columns), NULL, NULL};
+    dpfast_dense_coordinates(&rows, &by_column,
+                             any_doubles(dpfast_coordinates_scratch(dim, &by_column)),
+                             any_doubles(n * columns), any_doubles(n));
+    dpfast_dense_gram(&rows, &map, any_double(), sign > 0 ? NULL : any_doubles(n),
+                      any_doubles(dpfast_coordinates_scratch(dim, &map)),
+                      any_doubles(columns * columns));
     dpfast_dense_affine_rows_float(&rows, columns, factor, shift, any_floats(n * columns));
     dpfast_dense_part_sums(&rows, any_doubles(d), any_doubles(d), any_double(), any_doubles(n),
                            any_doubles(DPFAST_PART_ROWS * d), any_doubles(d), any_doubles(d),
@@ -45,14 +52,18 @@ static void check_refusals(void)
 {
     dpfast_dense dense;
     dpfast_csr csr;
+    dpfast_map map;
     double number;
     float single;
     Frama_C_make_unknown((char *)&dense, sizeof dense);
     Frama_C_make_unknown((char *)&csr, sizeof csr);
     csr.indptr = NULL;
     dense.x = NULL;
-    dpfast_dense_affine_rows(&dense, any_int(-3, 3), NULL, &number, &number, &number);
-    dpfast_dense_affine_rows(&dense, any_int(-3, 3), &number, &number, &number, NULL);
+    map.columns = any_int(-3, 3);
+    map.transform = map.factor = NULL;
+    map.shift = &number;
+    dpfast_dense_coordinates(&dense, &map, &number, NULL, &number);
+    dpfast_dense_gram(&dense, &map, any_double(), NULL, &number, &number);
     dpfast_dense_affine_rows_float(&dense, any_int(-3, 3), &number, NULL, &single);
     dpfast_dense_part_sums(&dense, &number, &number, any_double(), NULL, NULL, &number, &number,
                            NULL);

@@ -9,7 +9,7 @@ import scipy.sparse
 from dpfast import Problem, ProblemShape, _kernels
 from dpfast.coded import CodedMatrix
 from dpfast.queries import ColumnParts, CoordinateGradient, Gram, _linear
-from dpfast.queries._linear import Affine, affine_of, gram, gram_in, lengths, part_sums
+from dpfast.queries._linear import Affine, affine_of, gram, lengths, part_sums
 from dpfast.queries.coordinates import column_transform, reach_of
 
 FUNCTIONS = (
@@ -66,7 +66,7 @@ def test_sums_are_those_of_the_array(storage, intercept, radius, monkeypatch):
     expected = (shortened(z, radius).T @ shortened(z, radius))[upper]
     # Of stored entries and shifts, of written rows.
     for largest in (np.inf, 0.0):
-        found = gram(problem, columns=columns, largest=largest)[upper]
+        found = gram(problem, coordinates=columns, radius=radius, largest=largest)[upper]
         np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
@@ -78,7 +78,7 @@ def test_any_transform_has_a_gram_matrix(storage, intercept):
     W = rng.standard_normal((problem.shape.dim, 5))
     z = shortened(rows @ W, 1.5)
     upper = np.triu_indices(5)
-    found = gram_in(problem, transform=W, radius=1.5)[upper]
+    found = gram(problem, coordinates=W, radius=1.5)[upper]
     np.testing.assert_allclose(found, (z.T @ z)[upper], atol=1e-10)
 
 
