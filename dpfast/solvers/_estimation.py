@@ -45,9 +45,9 @@ _FLOOR = 1.0
 # Variances are refused where margins move farther than this part of what the curvature bears.
 _MOVE = 0.75
 # And with a log link, where a larger share of the curvature is cut, the mean square of the margins'
-# moves is larger, or the last step, beside the scores; that of any intercept, where it misses a
-# larger part of its error.
-_LOST, _STRAYED, _ASTRAY, _MISSED_BY_INTERCEPT = 0.33, 0.06, 0.1, 0.5
+# moves is larger, or the last step, beside the scores, or what it misses, beside the errors; that
+# of any intercept, where it misses a larger part of its error.
+_LOST, _STRAYED, _ASTRAY, _BENT, _MISSED_BY_INTERCEPT = 0.33, 0.06, 0.1, 0.5, 0.5
 # Why one is refused: its directions hide in the noise, margins move too far, most others are, or
 # what is cut may move it.
 _HIDES, _MOVES, _AMONG, _CUT = 1.0, 2.0, 3.0, 4.0
@@ -121,6 +121,7 @@ class Found:
     noise: Matrix  # covariance of that in the mean score, the curvature's included
     scale: float  # at which residuals are cut; 1 for other slopes
     strayed: float  # mean square of the margins' moves to the estimate from where scores were asked
+    missed: Vector  # of the estimate, what a linear step misses of an exponential
     curvature_bound: float  # of a row, in units of the mean curvature
 
 
@@ -257,12 +258,17 @@ class Asking:
         little = law.beyond(reaches) <= _MISSED * error
         return float(reaches[np.argmax(little)] if little.any() else reaches[-1])
 
-    def curvatures(self, v: Vector) -> Vector:
+    def curvatures(self, v: Vector, shift: float = 0.0) -> Vector:
         """Largest ones of rows that are normal in the coordinates, at the points of the rule."""
         bias, spread = 0.0, float(np.linalg.norm(v))
         if self.shape.intercept != 0.0:
             bias, spread = float(v[-1]), float(np.linalg.norm(v[:-1]))
-        return largest_curvature(self.shape.loss, bias + spread * _POINTS)
+        return largest_curvature(self.shape.loss, bias + shift + spread * _POINTS)
+
+    def growth(self, v: Vector) -> float:
+        """By what power of ``exp(margin)`` their mean grows, with a log link."""
+        lower, upper = (_RULE @ self.curvatures(v, shift) for shift in (-0.05, 0.05))
+        return float(math.log(upper / lower) / 0.1)
 
     def symmetric(self, mechanism: Gaussian, stack: Matrix) -> Matrix:
         """A matrix of means, from its noisy triangle."""
@@ -455,8 +461,38 @@ class Steps:
             noise=noise,
             scale=path.scales[-1],
             strayed=path.strayed(mean + change, curvature) / self.unit,
+            missed=self._missed(path, mean + change),
             curvature_bound=second.query.curvature_bound,
         )
+
+    def _missed(self, path: _Path, v: Vector) -> Vector:
+        """The second order of the slopes along the way, of which a linear step knows nothing.
+
+        Where margins were off by t, and by s where the curvature was released, which grows as
+        ``exp(g m)``, slopes miss ``t ((g - 1/2) t - g s)`` times the curvature: regressed on rows
+        that are normal in the coordinates, and weighted by their curvature around ``g v``.
+        """
+        if not self.ask.shape.loss.log_link:
+            return np.zeros(self.ask.dim)
+        growth, ends = self.ask.growth(v), self.ask.shape.intercept != 0.0
+        center = growth * v
+        if ends:
+            center[-1] = 1.0
+
+        def regressed(first: Vector, second: Vector) -> Vector:
+            product = (center @ first) * second + (center @ second) * first
+            if ends:
+                whole = (center @ first) * (center @ second) + first[:-1] @ second[:-1]
+                product[-1] = whole - center[:-1] @ product[:-1]
+            return product
+
+        away = np.array(path.points) - v
+        at = away[path.course.curvature_at]
+        weights = path.course.weights(np.array(path.scales))
+        missed: Vector = np.zeros(self.ask.dim)
+        for weight, off in zip(weights, away, strict=True):
+            missed -= weight * regressed(off, (growth - 0.5) * off - growth * at)
+        return missed
 
     def spread(self, found: Found, products: Gaussian | None, residuals: Gaussian | None) -> Matrix:
         """``J``: what the records' scores vary by."""
@@ -542,9 +578,13 @@ class Steps:
         if along @ along > most**2 * self.unit:
             return np.ones(self.ask.dim, dtype=bool)  # the curvature was that of another place
         log_link = self.ask.shape.loss.log_link
-        bent = self._lost(found) > _LOST or found.strayed > _STRAYED
-        if log_link and (bent or self._astray(found, spread)):
-            return np.ones(self.ask.dim, dtype=bool)  # a few rows had most of it, or it bends
+        if log_link and (
+            self._lost(found) > _LOST  # a few rows had most of it
+            or found.strayed > _STRAYED
+            or self._bent(found, spread) > _BENT
+            or self._astray(found, spread)
+        ):
+            return np.ones(self.ask.dim, dtype=bool)
         by_columns = self.ask.transform @ found.inverse
         variances = np.einsum("ij,ij->i", by_columns, self.ask.transform)
         # Typical move of the margins for a move of the weight; peaks: of its rare rows.
@@ -556,6 +596,12 @@ class Steps:
             error = abs(self.ask.shape.intercept) * math.sqrt(covariance[-1, -1])
             far[-1] |= 0.5 * found.strayed > _MISSED_BY_INTERCEPT * error
         return far
+
+    def _bent(self, found: Found, spread: Matrix) -> float:
+        """What a linear step misses of the estimate, in errors."""
+        score = np.linalg.solve(found.inverse, found.missed)
+        variance = spread / self.ask.n + found.noise
+        return math.sqrt(float(score @ np.linalg.solve(variance, score)) / self.ask.dim)
 
     def _lost(self, found: Found) -> float:
         """The share of the curvature along the weights that the bound of a row's cuts off.
@@ -623,9 +669,12 @@ def _denoised(matrix: Matrix, model: Matrix, deviation: float) -> Matrix:
 
     By the rule of James and Stein; of the model only the shape counts.  Where noise hides all but
     the trace no direction is left without variance, which an interval of a sum of weights might
-    rest on.
+    rest on.  A trace that its own noise hides is taken to be one deviation of that.
     """
-    shape = model * (max(float(np.trace(matrix)), 0.0) / float(np.trace(model)))
+    trace, hidden = float(np.trace(matrix)), deviation * math.sqrt(2.0 * len(matrix))
+    shape = model * (max(trace, hidden) / float(np.trace(model)))
+    if trace <= hidden:
+        return shape
     noise = deviation**2 * (len(matrix) * (len(matrix) + 1.0) - 2.0)
     away = matrix - shape
     kept = max(0.0, 1.0 - noise / max(float(np.sum(away**2)), 1e-300))

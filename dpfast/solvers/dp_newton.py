@@ -57,8 +57,9 @@ What is not believed.  A coefficient's variance is refused, by what was released
   residuals past where they are cut, when the coefficient moves by what the interval allows, or did
   move in the last steps;
 * the mean is an exponential, of margins that differ by more than the bound of a row's curvature
-  bears, or that moved so far that a linear step misses what they bend, or whose mean score was not
-  small beside the scores: slopes that are all cut lead nowhere;
+  bears, or that moved so far that a linear step misses what they bend, by half of the estimates'
+  errors if rows are normal in the coordinates, or whose mean score was not small beside the
+  scores: slopes that are all cut lead nowhere;
 * it is the intercept's, and another hides so, or half of its error may be missing: by that bend, or
   by the residuals that are cut, if the largest are on one side;
 * more than three quarters of all coefficients are refused.

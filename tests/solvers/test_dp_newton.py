@@ -328,7 +328,46 @@ def test_products_that_noise_hides_are_those_of_the_model_and_others_are_their_o
     assert np.mean(alone) < 0.2  # an interval of a sum of weights would have no width
     assert np.min(least) > 0.5 and 1.0 < np.mean(least) < 1.6
     np.testing.assert_allclose(_denoised(own, model, 1e-4), own, atol=1e-6)
-    assert _denoised(np.eye(1), np.eye(1), 1.0) == pytest.approx(1.0)
+    assert _denoised(3.0 * np.eye(1), np.eye(1), 1.0) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("trace", [-20.0, -1.0, 0.0, 1.0])
+def test_products_whose_trace_is_noise_have_one_deviation_of_that(trace):
+    model = np.diag(np.linspace(0.5, 1.5, 8))
+    matrix = np.diag(np.linspace(-9.0, 9.0, 8)) + trace / 8.0 * np.eye(8)
+    # Diagonal entries have √2 times the deviation, and there are eight.
+    np.testing.assert_allclose(_denoised(matrix, model, 0.5), 2.0 * model / 8.0)
+
+
+@pytest.mark.parametrize("loss", LOG_LINKS, ids=lambda loss: loss.name)
+def test_what_a_linear_step_misses_of_an_exponential_is_foretold(loss):
+    """From off points, for rows that are normal in the coordinates, without noise."""
+    shape, dim = ProblemShape(10_000, 2, 2.0, loss), 3
+    ask = _estimation.Asking(shape, None, np.eye(dim), 1e9, np.zeros((dim, dim)))
+    points, weights = np.polynomial.hermite_e.hermegauss(24)
+    weights = np.outer(weights, weights).ravel() / weights.sum() ** 2
+    rows = np.column_stack([np.repeat(points, 24), np.tile(points, 24), np.ones(24 * 24)])
+    right = np.array([0.5, -0.3, 0.0])
+
+    def score(v):
+        expected = np.exp(rows @ right)
+        lower, upper = (loss(rows @ v, np.full(len(rows), y))[1] for y in loss.target_range)
+        low, high = loss.target_range  # slopes are linear in the target
+        slopes = lower + (upper - lower) * (expected - low) / (high - low)
+        return rows.T @ (weights * slopes)
+
+    away = 0.1 * np.array([[9.0, 9.0, 9.0], [0.7, 0.2, -0.4], [0.5, -0.6, 0.3]])
+    course = _estimation.LOG_LINK
+    path = _estimation._Path(course, list(right + away))
+    for v in path.points:
+        path.add(score(v), 1.0, 1.0)
+    mean, mean_score, _ = path.mean()
+    bend = _estimation.largest_curvature(loss, rows @ path.points[course.curvature_at])
+    curvature = (rows * (weights * bend)[:, None]).T @ rows
+    found = mean - np.linalg.solve(curvature, mean_score)
+    steps = _estimation.Steps(ask, 1.0, np.ones(dim), np.eye(dim))
+    foretold = steps._missed(path, right)
+    assert np.linalg.norm(found - right - foretold) < 0.35 * np.linalg.norm(found - right)
 
 
 def test_steps_of_slopes_that_are_all_cut_are_refused(monkeypatch):
