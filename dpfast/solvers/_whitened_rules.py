@@ -228,12 +228,21 @@ def clips_groups(shape: ProblemShape) -> bool:
     return shape.several_rows and not shape.loss.log_link
 
 
-def regime(step: float, target_range: TargetRange | None) -> str:
-    """What the budget is enough for."""
+def regime(step: float, target_range: TargetRange | None, beyond: float = math.inf) -> str:
+    """What the budget is enough for.
+
+    `beyond` a quantile lie so many rows, in units of the noise that a count of them has.
+    """
     said = "near a constant prediction" if step < _FULL_STEP else "all weights"
     if target_range is not None and not target_range.found:
         said += "; not to find targets in bounds that are far too wide"
-    return said
+    return said + "; not to find a quantile so far out" * (beyond < 1.0)
+
+
+def rows_beyond(loss: Loss, rows: float) -> float:
+    """How many of so many rows have targets beyond an outer quantile; infinite if none is asked."""
+    q = loss.quantile
+    return math.inf if q is None or q == 0.5 else rows * min(q, 1.0 - q)
 
 
 def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:

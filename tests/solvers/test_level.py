@@ -5,6 +5,7 @@ import pytest
 
 import dpfast
 from dpfast import LinearRegression, Loss, Problem, QuantileRegressor
+from dpfast.errors import QuestionableSettingWarning
 from dpfast.privacy import Budget
 from dpfast.queries import QuantileSlopes
 from dpfast.solvers._groups import SizeLaw
@@ -163,6 +164,25 @@ def test_few_rows_have_the_weights_of_a_signal(quantile, epsilon, part):
         for seed in range(6)
     ]
     assert np.mean(found) < part * lost(np.quantile(y, quantile))
+
+
+def test_a_quantile_too_far_out_is_questioned_before_anything_is_spent():
+    def regime(quantile):
+        shape = dpfast.ProblemShape(2_000, 3, 1.0, Loss("pinball", quantile))
+        return dpfast.plan(shape, "dp-whitened-gd", dpfast.Budget(0.4, 1e-6)).settings.regime
+
+    # Beyond 0.99 are 20 rows, the noise of a count is about 10 of them.
+    assert {regime(quantile) for quantile in (0.01, 0.5, 0.9, 0.99)} == {"all weights"}
+    assert "not to find a quantile so far out" in regime(0.998)
+    assert "not to find a quantile so far out" in regime(0.002)
+    X, y = skewed(2_000)
+    settings = {"data_norm": 5.0, "target_bounds": (0.0, 50.0), "quantile": 0.998}
+    with (
+        dpfast.BudgetAccountant(Budget(0.1, 1e-9)),
+        pytest.warns(QuestionableSettingWarning, match="so far out"),
+        pytest.raises(dpfast.BudgetExceeded),
+    ):
+        QuantileRegressor(0.4, 1e-6, **settings).fit(X, y)
 
 
 def test_rows_of_a_person_count_alike():
