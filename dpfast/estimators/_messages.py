@@ -73,6 +73,11 @@ def question_regime(plan: Plan[Any], noun: str) -> None:
             f"{few} to find targets in bounds that are far too wide, where predictions may be "
             "anywhere between target_bounds. Bounds no wider than targets usually are help most. "
         )
+    if "so far out" in regime:
+        said += (
+            f"{few} to find a quantile so far out: noise in a count is more than all targets "
+            "beyond it. A quantile nearer to the median helps most. "
+        )
     said += f"More {noun}s, fewer columns or a larger epsilon help."
     warn(said, QuestionableSettingWarning)
 

@@ -42,8 +42,9 @@ _CORNER, NARROWEST_CORNER = 2.5, 0.01
 _AVERAGE, _LESS_AVERAGE = 0.75, 0.5
 # From here on weights explain as much as they will.
 _LEARNED = 10.0
-# From here on a descent minimizes the loss of an outer quantile itself.
-_OUTER = 20.0
+# From here on a descent minimizes the loss of a quantile itself, if that is no farther out than the
+# second number or its mirror image; of others the later the fewer rows lie around them.
+_OUTER, _FAR_OUT = 20.0, 0.9
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
 #: A number of fewer deviations of its noise is no reason to move.
@@ -169,8 +170,7 @@ def automatic_narrowing(shape: ProblemShape, u: float) -> float:
     """
     if not (shape.loss.cornered and shape.loss.default_width):
         return 1.0
-    q = shape.loss.quantile or 0.5
-    width = max(NARROWEST_CORNER, _CORNER / (4.0 * q * (1.0 - q) * u))
+    width = max(NARROWEST_CORNER, _CORNER / (_around(shape.loss.quantile or 0.5) * u))
     return min(1.0, width / (shape.loss.width or 1.0))
 
 
@@ -185,11 +185,26 @@ def descent_loss(loss: Loss, u: float) -> Loss:
     Around an outer quantile few rows tell the weights anything, and where residuals are alike the
     weights of all quantiles are the same; the intercept is settled in the end.  A width that was
     chosen stays, and so does its loss.
+
+    Examples
+    --------
+    >>> [round(descent_loss(Loss("pinball", 0.99), u).quantile, 2) for u in (10, 20, 50, 70)]
+    [0.62, 0.9, 0.9, 0.99]
     """
-    if loss.quantile is None or u >= _OUTER or not loss.default_width:
+    if loss.quantile is None or not loss.default_width:
         return loss
-    middle = 1.0 - min(1.0, u / _OUTER) ** 2
-    return replace(loss, parameter=loss.quantile + middle * (0.5 - loss.quantile))
+    q = loss.quantile
+    far = _OUTER * math.sqrt(max(1.0, _around(_FAR_OUT) / _around(q)))
+    near = (_FAR_OUT - 0.5) / max(_FAR_OUT - 0.5, abs(q - 0.5))
+    part = max(min(near, (u / _OUTER) ** 2), (u / far) ** 2)
+    if part >= 1.0:
+        return loss
+    return replace(loss, parameter=q + (1.0 - part) * (0.5 - q))
+
+
+def _around(quantile: float) -> float:
+    """How many rows lie around a quantile, over those around the median."""
+    return 4.0 * quantile * (1.0 - quantile)
 
 
 def first_quantile(loss: Loss, u: float) -> float | None:
@@ -213,12 +228,21 @@ def clips_groups(shape: ProblemShape) -> bool:
     return shape.several_rows and not shape.loss.log_link
 
 
-def regime(step: float, target_range: TargetRange | None) -> str:
-    """What the budget is enough for."""
+def regime(step: float, target_range: TargetRange | None, beyond: float = math.inf) -> str:
+    """What the budget is enough for.
+
+    `beyond` a quantile lie so many rows, in units of the noise that a count of them has.
+    """
     said = "near a constant prediction" if step < _FULL_STEP else "all weights"
     if target_range is not None and not target_range.found:
         said += "; not to find targets in bounds that are far too wide"
-    return said
+    return said + "; not to find a quantile so far out" * (beyond < 1.0)
+
+
+def rows_beyond(loss: Loss, rows: float) -> float:
+    """How many of so many rows have targets beyond an outer quantile; infinite if none is asked."""
+    q = loss.quantile
+    return math.inf if q is None or q == 0.5 else rows * min(q, 1.0 - q)
 
 
 def excess_risk_guess(shape: ProblemShape, by_noise: float) -> float:

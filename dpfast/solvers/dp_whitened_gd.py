@@ -317,7 +317,11 @@ def _settings(
         gradient_share=left,
         curvature=1.0 if loss.log_link else loss.smoothness * shape.max_weight,
         limit=limit,
-        regime=rules.regime(options["step"], slopes.learned.get("target_range")),
+        regime=rules.regime(
+            options["step"],
+            slopes.learned.get("target_range"),
+            rules.rows_beyond(terms.whole, terms.rows),
+        ),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
         rows_per_weight=terms.u,

@@ -5,6 +5,7 @@ import pytest
 
 import dpfast
 from dpfast import LinearRegression, Loss, Problem, QuantileRegressor
+from dpfast.errors import QuestionableSettingWarning
 from dpfast.privacy import Budget
 from dpfast.queries import QuantileSlopes
 from dpfast.solvers._groups import SizeLaw
@@ -137,22 +138,51 @@ def test_of_few_rows_the_weights_are_a_medians():
     assert settled.settings.loss.quantile == 0.9
 
 
-def test_few_rows_have_the_weights_of_a_signal():
-    # With the quantile's own loss no less than the constant's is lost.
+def test_farther_out_the_weights_are_those_of_a_nearer_quantile_longer():
+    found = []
+    for quantile in (0.1, 0.9, 0.99, 0.01, 0.92):
+        shape = dpfast.ProblemShape(40_000, 15, 1.0, Loss("pinball", quantile))
+        settled = dpfast.plan(shape, "dp-whitened-gd", dpfast.Budget(0.1, 1e-6))
+        found.append(settled.settings.loss.quantile)
+    assert found == pytest.approx([0.1, 0.9, 0.9, 0.1, 0.92])
+
+
+@pytest.mark.parametrize("quantile, epsilon, part", [(0.9, 0.1, 0.6), (0.99, 0.8, 0.45)])
+def test_few_rows_have_the_weights_of_a_signal(quantile, epsilon, part):
+    # With the quantile's own loss no less than the constant's is lost, and half of it at 0.99.
     rng = np.random.default_rng(3)
     X = rng.uniform(-1.0, 1.0, (3_000, 8))
     y = np.clip(X @ rng.standard_normal(8) + 0.3 * rng.standard_normal(3_000), -6.0, 6.0)
 
     def lost(predicted):
         above = y - predicted
-        return np.mean(np.maximum(0.9 * above, -0.1 * above))
+        return np.mean(np.maximum(quantile * above, (quantile - 1.0) * above))
 
-    settings = {"quantile": 0.9, "data_norm": 3.0, "target_bounds": (-6.0, 6.0)}
+    settings = {"quantile": quantile, "data_norm": 3.0, "target_bounds": (-6.0, 6.0)}
     found = [
-        lost(QuantileRegressor(0.1, 1e-6, random_state=seed, **settings).fit(X, y).predict(X))
+        lost(QuantileRegressor(epsilon, 1e-6, random_state=seed, **settings).fit(X, y).predict(X))
         for seed in range(6)
     ]
-    assert np.mean(found) < 0.6 * lost(np.quantile(y, 0.9))
+    assert np.mean(found) < part * lost(np.quantile(y, quantile))
+
+
+def test_a_quantile_too_far_out_is_questioned_before_anything_is_spent():
+    def regime(quantile):
+        shape = dpfast.ProblemShape(2_000, 3, 1.0, Loss("pinball", quantile))
+        return dpfast.plan(shape, "dp-whitened-gd", dpfast.Budget(0.4, 1e-6)).settings.regime
+
+    # Beyond 0.99 are 20 rows, the noise of a count is about 10 of them.
+    assert {regime(quantile) for quantile in (0.01, 0.5, 0.9, 0.99)} == {"all weights"}
+    assert "not to find a quantile so far out" in regime(0.998)
+    assert "not to find a quantile so far out" in regime(0.002)
+    X, y = skewed(2_000)
+    settings = {"data_norm": 5.0, "target_bounds": (0.0, 50.0), "quantile": 0.998}
+    with (
+        dpfast.BudgetAccountant(Budget(0.1, 1e-9)),
+        pytest.warns(QuestionableSettingWarning, match="so far out"),
+        pytest.raises(dpfast.BudgetExceeded),
+    ):
+        QuantileRegressor(0.4, 1e-6, **settings).fit(X, y)
 
 
 def test_rows_of_a_person_count_alike():
