@@ -64,6 +64,8 @@ _INTERCEPT_NOISE = 4.0
 _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
 # Share of the averaged iterates that counts where the mean of their gradients is more than noise.
 _LATE = 0.35
+# Deviations of their noise by which the gradients of several classes tell of a way.
+_BEYOND_DOUBT = 3.0
 # Rows behind one weight, times µ, at which rows are half as long as white ones in the coordinates.
 _SHORT = 1.0
 # Deviations of its noise by which the end of a descent is doubted, less so from so many rows behind
@@ -206,7 +208,7 @@ def descend(
             late = late + v * (k >= settings.iterations - settings.late)
     count, change = settings.iterations - averaged, gradients.change
     mean = total / count
-    if settings.classes is None and plain:
+    if plain:
         slopes = told[: coordinates.free] / (settings.curvature * gradients.noise)
         mean += _on_the_way(slopes / math.sqrt(count)) * (late / settings.late - mean)
     if settings.james_stein and settings.link is None:
@@ -235,18 +237,25 @@ def _far(v: Vector, u: float) -> float:
     return over / (1.0 + over) * min(1.0, _AMPLE / u) ** 4
 
 
-def _on_the_way(slopes: Vector) -> float:
+def _on_the_way(slopes: Matrix) -> float:
     """How sure it is that averaged iterates were on their way to the minimum.
 
     Then slopes have one sign throughout, so that they add up to more than their noise, which is 1.
+    Of several classes they have to do so beyond doubt: momentum has brought most to the minimum.
 
     Examples
     --------
     >>> _on_the_way(np.array([2.0, 0.0])), _on_the_way(np.array([1.0, 0.0]))
     (0.5, 0.0)
+    >>> slopes = np.tile([3.0, -1.5, -1.5], (10, 1))
+    >>> round(_on_the_way(slopes), 2), _on_the_way(0.4 * slopes)
+    (0.71, 0.0)
     """
-    by_noise = max(1.0, len(slopes))
-    return 1.0 - by_noise / max(float(slopes @ slopes), by_noise)
+    by_noise, square = max(1.0, len(slopes)), float(np.sum(slopes * slopes))
+    if slopes.ndim > 1:
+        entries = slopes.size - len(slopes)
+        by_noise = entries + _BEYOND_DOUBT * math.sqrt(2.0 * max(1, entries))
+    return 1.0 - by_noise / max(square, by_noise)
 
 
 class _Gradients:

@@ -16,7 +16,7 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries.coordinates import CLASS_CURVATURE, CLASS_SLOPE, multinomial_gradient
 from dpfast.random import SecureGenerator
-from dpfast.solvers import _whitened_rules, dp_whitened_gd
+from dpfast.solvers import _whitened_descent, _whitened_rules, dp_whitened_gd
 from dpfast.solvers._class_shares import expected_class_shares
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
 
@@ -428,6 +428,23 @@ def test_without_a_signal_few_rows_end_near_the_constant(n, d, classes, above):
         told = model.fit(X, y).predict_proba(X)[np.arange(n), y]
         found.append(-np.mean(np.log(told)))
     assert np.mean(found) < math.log(classes) + above
+
+
+def test_many_classes_with_a_strong_signal_average_late_iterates(monkeypatch):
+    """The earlier ones are far from the minimum, as gradients of one sign tell beyond doubt."""
+    rng = np.random.default_rng(0)
+    X = np.clip(rng.standard_normal((2_000, 3)) / 4.0, -1.0, 1.0)
+    scores = 30.0 * X @ rng.standard_normal((3, 12))
+    y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+
+    def loss():
+        settings = {"data_norm": 2.0, "neighboring_relation": "add_or_remove_one"}
+        model = LogisticRegression(30.0, 1e-6, classes=range(12), random_state=0, **settings)
+        return -np.log(model.fit(X, y).predict_proba(X)[np.arange(len(y)), y]).mean()
+
+    late = loss()
+    monkeypatch.setattr(_whitened_descent, "_on_the_way", lambda _: 0.0)
+    assert late < loss() - 0.005
 
 
 def test_without_a_signal_intercepts_are_those_of_the_counts():
