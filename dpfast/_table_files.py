@@ -410,8 +410,7 @@ def _check_header(
     words = [word for field in header for word in re.split("[,;|\t]", field)]
     named = are_names(words, columns)
     fields = f"{len(header)} field{'s' * (len(header) > 1)}"
-    found = f"The first line has {fields}, and {'few' if set(header) & set(columns) else 'none'}"
-    found += " of these names."
+    found = f"The first line has {fields}, and not half of these names."
     if named:
         found = f"The file has: {show_names(header)}."
     if missing := [column for column in columns if column not in header]:
@@ -421,7 +420,9 @@ def _check_header(
                 f"{SEPARATORS[form.separator].capitalize()} must separate names; there are "
                 f"{SEPARATORS[signs[0]]}. {_declare(signs[0])}"
             )
-        raise DataError(f"{name} lacks {show_columns(missing)}. {found} {hint}")
+        # Nor is shown which of them are values of what could be a record.
+        lacks = show_columns(missing if named else list(columns))
+        raise DataError(f"{name} lacks {lacks}. {found} {hint}")
     if repeated := [column for column in columns if header.count(column) > 1]:
         raise DataError(f"{name} names {show_columns(repeated)} more than once. {found}")
 

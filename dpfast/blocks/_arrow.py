@@ -439,10 +439,13 @@ def _check_found(name: str, found: list[str], named: list[str]) -> None:
     """Refuse a table that lacks columns, or has one twice."""
     hidden = "not shown: they are a record if the file has no names"
     if missing := [column for column in named if column not in found]:
-        has = found[:20] if are_names(found, named) else f"{len(found)} others ({hidden})"
-        raise DataError(f"{name} has no columns {missing}; it has {has}.")
+        shown, has = missing, str(found[:20])
+        if not are_names(found, named):  # nor which of the names are values of a record
+            shown, has = named, f"{len(found)} others ({hidden})"
+        raise DataError(f"{name} has no columns {shown}; it has {has}.")
     if doubles := sorted({column for column in found if found.count(column) > 1}):
-        shown = doubles if named else f"with {len(doubles)} of its names ({hidden})"
+        own = [column for column in doubles if column in named]
+        shown = own or f"with {len(doubles)} of its names ({hidden})"
         raise DataError(f"{name} has the columns {shown} more than once.")
 
 

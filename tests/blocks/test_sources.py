@@ -418,11 +418,13 @@ def test_errors_about_lines_quote_none(tmp_path):
             list(from_csv(path, "y").blocks())
         assert "77" not in str(caught.value)
     # A value is called like a column, or stands there twice.
-    for line, roles in (("77,y,5", ("y", ["a", "b"])), ("77,77,5", ("y",)), ("77,77,5", ())):
+    for line, roles in (
+        ("77,y,5", ("y", ["a", "b"])), ("77,77,5", ("y",)), ("77,77,5", ()), ("77,77,y", ("y",)),
+    ):  # fmt: skip
         path.write_text(f"{line}\n{line}\n")
         with pytest.raises(DataError, match=r"not shown: they are a record") as caught:
             from_csv(path, *roles)
-        assert "77" not in str(caught.value)
+        assert "77" not in str(caught.value) and "no columns ['a', 'b']" not in str(caught.value)
     path.write_text("a,y\n" + "1.5,0\n" * 300_000 + "secret,1\n")
     source = from_dataset(dataset.dataset(path, format="csv"), "y")
     with pytest.raises(DataError, match=r"the dataset: .*conversion error") as caught:
