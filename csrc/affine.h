@@ -27,8 +27,8 @@ dpfast_status dpfast_dense_affine_rows_float(const dpfast_dense *rows, ptrdiff_t
 /* Adds, column by column, what the rows z_ij = x~_ij factor_j + shift_j sum up to, each shortened to
  * the norm `radius` > 0 and times share[i] >= 0 (NULL: 1): positive parts to above (d), negative
  * parts, as numbers >= 0, to below (d), and squares to squares (d; NULL: left out).  The intercept
- * has no part in it, and rows that count 0 times are not read.  z (DPFAST_PART_ROWS x d) is scratch.  DPFAST_ERR_NONFINITE if a row is not
- * finite. */
+ * has no part in it, and rows that count 0 times are not read.  z (DPFAST_PART_ROWS x d) is scratch.
+ * DPFAST_ERR_NONFINITE if a row that is read is not finite. */
 #define DPFAST_PART_ROWS 4
 dpfast_status dpfast_dense_part_sums(const dpfast_dense *rows, const double *factor,
                                      const double *shift, double radius, const double *share,

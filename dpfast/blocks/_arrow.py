@@ -445,8 +445,8 @@ def _check_found(name: str, found: list[str], named: list[str]) -> None:
         raise DataError(f"{name} has no columns {shown}; it has {has}.")
     if doubles := sorted({column for column in found if found.count(column) > 1}):
         own = [column for column in doubles if column in named]
-        shown = own or f"with {len(doubles)} of its names ({hidden})"
-        raise DataError(f"{name} has the columns {shown} more than once.")
+        twice = own or f"with {len(doubles)} of its names ({hidden})"
+        raise DataError(f"{name} has the columns {twice} more than once.")
 
 
 def _plain(values: Any) -> NDArray[Any]:
