@@ -601,7 +601,8 @@ class Steps:
         """What a linear step misses of the estimate, in errors."""
         score = np.linalg.solve(found.inverse, found.missed)
         variance = spread / self.ask.n + found.noise
-        return math.sqrt(float(score @ np.linalg.solve(variance, score)) / self.ask.dim)
+        square = float(score @ np.linalg.solve(variance, score))
+        return math.sqrt(square / self.ask.dim) if square >= 0.0 else math.inf
 
     def _lost(self, found: Found) -> float:
         """The share of the curvature along the weights that the bound of a row's cuts off.
