@@ -109,7 +109,10 @@ def test_a_solver_is_planned_run_reported_and_replayed(descent, relation):
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda w: w, r"must return .*Outcome\(w\), w a finite array of shape \(2,\); got ndarray\."),
+        (
+            lambda w: w,
+            r"return .*Outcome\(w\), w a finite array of shape \(2,\); got ndarray\.",
+        ),
         (lambda w: None, "got NoneType"),
         (lambda w: Outcome(list(w)), "got an Outcome whose w is list"),
         (lambda w: Outcome(w[:1]), r"got an Outcome whose w is ndarray of shape \(1,\)"),
