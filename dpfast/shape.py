@@ -412,8 +412,10 @@ def _check_columns(columns: tuple[ColumnBlock, ...], n_features: int) -> None:
     ends = [0, *(block.stop for block in columns)]
     if [block.start for block in columns] != ends[:-1] or ends[-1] != n_features:
         raise ValueError(
-            f"columns must declare each of the {n_features} columns once, in their order; got "
-            f"{[(block.start, block.stop) for block in columns]}."
+            f"columns (of an estimator: column_blocks) must declare each of the {n_features} "
+            f"columns once, in their order; got {[(each.start, each.stop) for each in columns]}. "
+            "Move an encoder's blocks to where its columns stand, and declare every other column "
+            "i as ColumnBlock('number', i, i + 1)."
         )
 
 

@@ -109,10 +109,14 @@ def test_a_solver_is_planned_run_reported_and_replayed(descent, relation):
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda w: w, r"must return .*Outcome\(w\), w an array of shape \(2,\); got ndarray\."),
+        (
+            lambda w: w,
+            r"return .*Outcome\(w\), w a finite array of shape \(2,\); got ndarray\.",
+        ),
         (lambda w: None, "got NoneType"),
         (lambda w: Outcome(list(w)), "got an Outcome whose w is list"),
         (lambda w: Outcome(w[:1]), r"got an Outcome whose w is ndarray of shape \(1,\)"),
+        (lambda w: Outcome(w * np.nan), r"ndarray of shape \(2,\), not all finite"),
     ],
 )
 def test_a_run_that_returns_no_outcome(descent, monkeypatch, made, message):
@@ -134,6 +138,8 @@ def test_what_can_be_known_of_a_solver_is_refused_before_it_is_paid(descent, mon
         dataclasses.replace(solver, plan=lambda shape, budget: None)
     with pytest.raises(ValueError, match=r"budgets must be one of .*got 'pur'"):
         dataclasses.replace(solver, budgets=("pur",))
+    with pytest.raises(ValueError, match=r"row_access must be one of .*got 'sum'"):
+        dataclasses.replace(solver, row_access="sum")
 
     def flat(*given, **named):
         settled = solver.plan(*given, **named)

@@ -95,7 +95,7 @@ class Inferential(PrivateLinearModel):
         needed = int(plan.expected["rows_for_coverage"])
         if shape.n_samples < needed:
             remedy = "Fewer columns or a larger epsilon would do"
-            if plan.neighboring_relation == "replace_one":
+            if plan.neighboring_relation.startswith("replace_one"):
                 remedy += (
                     f", or half the {shape.unit}s with neighboring_relation='add_or_remove_one'"
                 )

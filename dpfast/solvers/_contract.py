@@ -273,6 +273,7 @@ class Solver(Generic[S]):
             check_choice("budgets", kind, tuple(_WRITTEN))
         for relation in self.relations:
             check_choice("relations", relation, NEIGHBORING_RELATIONS)
+        check_choice("row_access", self.row_access, ("sums", "single rows"))
         if not self.options:
             object.__setattr__(self, "options", options_of(self.plan))
 

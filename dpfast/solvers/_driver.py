@@ -407,14 +407,17 @@ def _check_outcome(outcome: Outcome, plan: Plan[Any]) -> None:
     """The same of what its run returns, which is known only when it has been paid for."""
     dim, got = plan.shape.dim, type(outcome).__name__
     if isinstance(outcome, Outcome):
-        # Of several classes the weights have a row for each.
-        if isinstance(outcome.w, np.ndarray) and outcome.w.shape[-1:] == (dim,):
-            return
-        shape = f" of shape {np.shape(outcome.w)}" if isinstance(outcome.w, np.ndarray) else ""
-        got = f"an Outcome whose w is {type(outcome.w).__name__}{shape}"
+        said = ""
+        if isinstance(outcome.w, np.ndarray):
+            finite = bool(np.isfinite(outcome.w).all())
+            # Of several classes the weights have a row for each.
+            if finite and outcome.w.shape[-1:] == (dim,):
+                return
+            said = f" of shape {outcome.w.shape}" + ", not all finite" * (not finite)
+        got = f"an Outcome whose w is {type(outcome.w).__name__}{said}"
     raise TypeError(
-        f"run of solver={plan.solver!r} must return dpfast.solvers.Outcome(w), w an array of shape "
-        f"({dim},); got {got}. What it released before is paid for."
+        f"run of solver={plan.solver!r} must return dpfast.solvers.Outcome(w), w a finite array of "
+        f"shape ({dim},); got {got}. What it released before is paid for."
     )
 
 

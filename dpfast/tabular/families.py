@@ -42,11 +42,11 @@ FAMILIES: dict[str, type] = {
 
 _DEFAULT = {"classification": "logistic", "regression": "linear"}
 #: What a table sets, and an estimator that is given must leave as it is.
-_SETTLED = (
+_DERIVED = (
     *("data_norm", "column_blocks", "classes", "target_bounds", "strict"),
     *("max_weight", "max_exposure"),
-    *("epsilon", "delta", "neighboring_relation", "max_rows_per_group", "random_state"),
 )
+_OF_TABLE = ("epsilon", "delta", "neighboring_relation", "max_rows_per_group", "random_state")
 
 
 def task_of(family: str) -> str:
@@ -114,11 +114,12 @@ def unfitted(estimator: Any, schema: TableSchema, settings: dict[str, Any]) -> A
     kind = FAMILIES[family]
     new = kind() if isinstance(estimator, str) else clone(estimator)
     defaults, given = kind().get_params(deep=False), new.get_params(deep=False)
-    for name in _SETTLED:
+    for name in (*_DERIVED, *_OF_TABLE):
         if name in given and given[name] is not None and given[name] != defaults[name]:
+            instead = "takes it instead" if name in _OF_TABLE else "derives it from the declaration"
             raise ValueError(
-                f"{name} must be left out of the estimator inside a TableModel, which has or "
-                f"derives it; got {given[name]!r}."
+                f"{name} must be left out of the estimator inside a TableModel, which {instead}; "
+                f"got {given[name]!r}."
             )
     if hasattr(prior := given.get("prior"), "schema_"):
         new.set_params(prior=_encoded_prior(prior, schema))
@@ -242,7 +243,7 @@ def check_threshold(threshold: Any, probability: NDArray[np.float64] | None) -> 
 
 def parameters_of(estimator: Any) -> set[str]:
     """Names of an estimator's own parameters, that neither a table nor a machine sets."""
-    return set(estimator.get_params(deep=False)) - {*_SETTLED, "n_jobs", "verbose"}
+    return set(estimator.get_params(deep=False)) - {*_DERIVED, *_OF_TABLE, "n_jobs", "verbose"}
 
 
 def own_parameters(estimator: Any) -> dict[str, Any]:

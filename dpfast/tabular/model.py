@@ -56,8 +56,8 @@ from dpfast.tabular.values import in_one
 _HELD_BYTES = 2**26
 # As many rows a person are expected when it is decided whether the rows go into memory.
 _ROWS_OF_PERSON = 5
-# Rows that a plan is tried for before they are counted.
-_MANY = 10**6
+# Numbers of rows that a plan is tried for before they are counted.
+_MANY, _FEW = 10**6, 1000
 _IN_UNITS = (
     "An effect is that of one more, after the column's transform; of a day; of true against false; "
     "of a category against its reference; of a missing value against what was declared for it, "
@@ -262,9 +262,7 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
         """
         self._check_choices()
         schema = self._schema()
-        if not schema.learns:
-            # What can be refused without the data is refused before they are read, and so counted.
-            self._planned(schema, _MANY, True)
+        self._refuse_unread(schema)
         if y is not None:
             _question_order(schema.target)
         data = self._with_target(data, y, schema)
@@ -275,6 +273,19 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
         names = column_names(data, form_of(data, schema.csv))
         unused = tuple(name for name in names if name not in used)
         return TableFit(plan, rows, unused, self._set_fitted, self.random_state)
+
+    def _refuse_unread(self, schema: TableSchema) -> None:
+        """Refuse, before the rows are read, what no number of them would allow."""
+        if schema.learns:
+            return
+        try:
+            self._planned(schema, _MANY, True)
+        except Exception as error:
+            try:
+                self._planned(schema, _FEW, True)
+            except Exception as other:
+                if str(other) == str(error):
+                    raise error from None
 
     def plan(self, n_samples: int) -> FitPlan:
         """What a fit to that many rows would do and cost; needs no data and spends nothing.

@@ -138,12 +138,14 @@ def test_what_is_refused_costs_nothing(rows, settings, message):
         assert account.guarantee().epsilon == 0.0
 
 
+@pytest.mark.parametrize("unit", ["row", "group"])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_another_relation_is_advised_where_it_is_another(rows, relation):
+def test_another_relation_is_advised_where_it_is_another(rows, relation, unit):
     X, labels, _ = rows
+    groups = None if unit == "row" else np.arange(len(X)) // 2
     with pytest.raises(ValueError, match="larger epsilon would do") as refused:
-        logistic(epsilon=0.05, neighboring_relation=relation).fit(X, labels)
-    advised = "half the rows with neighboring_relation" in str(refused.value)
+        logistic(epsilon=0.05, neighboring_relation=relation).fit(X, labels, groups=groups)
+    advised = f"half the {unit}s with neighboring_relation" in str(refused.value)
     assert advised is (relation == "replace_one")
 
 

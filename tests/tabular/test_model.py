@@ -407,7 +407,12 @@ class TestRefusals:
             ({"estimator": 3}, "estimator must be 'auto', 'logistic'"),
             ({"estimator": "linear"}, "expected its range"),
             ({"estimator": LogisticRegression(epsilon=3.0)}, "epsilon must be left out of the"),
-            ({"estimator": LogisticRegression(data_norm=3.0)}, "data_norm must be left out"),
+            ({"estimator": LogisticRegression(data_norm=3.0)}, "data_norm .* derives it from the"),
+            ({"estimator": LogisticRegression(delta=1e-9)}, "delta .* TableModel, which takes it"),
+            (
+                {"estimator": LogisticRegression(inference=True), "epsilon": 1e-3},
+                r"X must have at least [\d,]+ rows .* got 4,000",
+            ),
             ({"estimator": LogisticRegression(solver="x")}, "solver must be one of"),
             ({"estimator": LogisticRegression(alpha=-1.0)}, "alpha"),
             ({"epsilon": 0.0}, "epsilon must be"),
@@ -444,6 +449,10 @@ class TestRefusals:
     def test_data_are_refused_before_anything_is_spent(self, table, change, message):
         with refused(DataError, message):
             fitted(table.assign(**change))
+
+    def test_what_no_number_of_rows_would_allow_is_refused_unread(self):
+        with refused(ValueError, "alpha"):
+            fitted("nowhere.csv", estimator=LogisticRegression(alpha=-1.0))
 
     def test_what_is_no_promise(self, table):
         with pytest.raises(ValueError, match=r"delta must be below one over the number of rows"):
