@@ -121,9 +121,14 @@ class Learning:
     limit: float  # of the transform's reach
 
     @property
+    def has_intercept(self) -> bool:
+        """Whether there is one; otherwise a constant column takes its place, if there is one."""
+        return _parts_of(self.moments[0]).shape.intercept != 0.0
+
+    @property
     def of_columns(self) -> tuple[Gaussian | None, ...]:
         """Moments and lengths: after the first round where a constant column may hide these."""
-        begun = _parts_of(self.moments[0]).shape.intercept == 0.0
+        begun = not self.has_intercept
         return *self.moments[:begun], self.lengths, *self.moments[begun:]
 
 

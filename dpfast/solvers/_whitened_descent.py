@@ -19,6 +19,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri, softmax
 
 from dpfast._typing import Matrix, Vector
@@ -72,8 +73,11 @@ _SHORT = 1.0
 # one weight, times µ, on, and up to so many; and by which the first gradient is to stand out to
 # tell of weights.
 _DOUBTED, _LONG, _FULLY, _SURELY = 0.6, 16.0, 2.75, 2.0
-# And by which the first slope along a column that hardly varies, or its weight, is more than noise.
+# And by which slopes along a column that hardly varies, or its weight, are more than noise.
 _SLOPE_SEEN, _WEIGHT_SEEN = 2.0, 3.0
+# Weights of such columns that were not seen to vary are at most this part of the largest other,
+# unless a slope stands out by four deviations.
+_UNSEEN_EFFECT, _CERTAINLY = 0.9, (4.0 / _SLOPE_SEEN) ** 2
 # By how much margins of typical rows may move where weights of such columns are not kept.
 _MOVED = 0.05
 # Half of what a constant ends beyond a hinge's corner is left where margins spread by so many times
@@ -188,20 +192,19 @@ def descend(
     gradients = _Gradients(settings, shape, curator, coordinates.transform, units)
     steps = _Steps(settings, shape, coordinates, units, plain)
     v: Matrix = start_of(shape.loss, coordinates) if start is None else start
-    constant = shape.intercept != 0.0 if plain else coordinates.anchor is not None
-    if units.intercept is not None and constant:
+    if units.intercept is not None and coordinates.anchor is not None:
         v[-1] = units.intercept
     last, momentum = v, settings.momentum
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
-    late, first = np.zeros_like(v), np.zeros(0)
+    late, first, every = np.zeros_like(v), np.zeros(0), np.zeros_like(v)
     for k in range(settings.iterations):
         if settings.goes_far:
             far = _far(v[: coordinates.free], settings.rows_per_weight)
             momentum = max(settings.momentum, _MOST_MOMENTUM * far)
         z = v + momentum * (v - last)
         gradient = gradients.at(z, k)
-        if k == 0:
-            first = gradient[: coordinates.free] / settings.curvature / gradients.noise
+        in_noise = gradient / settings.curvature / gradients.noise
+        first, every = in_noise if k == 0 else first, every + in_noise
         v, last = steps.taken(z, gradient, gradients.noise, k), v
         if k >= averaged:
             total, points, told = total + v, points + z, told + gradient
@@ -212,9 +215,10 @@ def descend(
         slopes = told[: coordinates.free] / (settings.curvature * gradients.noise)
         mean += _on_the_way(slopes / math.sqrt(count)) * (late / settings.late - mean)
     if settings.james_stein and settings.link is None:
-        mean = _without_noise(mean, settings, shape, coordinates, change, first)
+        mean = _without_noise(mean, settings, shape, coordinates, change, first[: coordinates.free])
     if settings.james_stein and plain:
-        kept_columns = _kept_where_flat(mean, first, settings, shape, coordinates, change)
+        both = first, every / math.sqrt(settings.iterations)
+        kept_columns = _kept_where_flat(mean, both, settings, shape, coordinates, change)
         mean, asked = (coordinates.with_kept(v, kept_columns) for v in (mean, points / count))
         if settings.classes is None and tells_shares(shape, coordinates):
             averages = asked, told / count
@@ -477,7 +481,7 @@ def _evenness(loss: Loss, coordinates: Coordinates) -> float:
 
 def _kept_where_flat(
     v: Matrix,
-    first: Matrix,
+    slopes: tuple[Matrix, Matrix],
     settings: Settings,
     shape: ProblemShape,
     coordinates: Coordinates,
@@ -485,8 +489,10 @@ def _kept_where_flat(
 ) -> Vector:
     """What to keep of the weights of numbers that are mostly of one value; 1 of others.
 
-    The ground may be flat along these, so that noise piles up.  What stands out of it stays: in the
-    weight, or in the first slope along the column, which is nothing but noise if it is constant.
+    The ground may be flat along these, so that noise piles up, and errors of the coordinates lead
+    there.  What stands out stays: of the noise in the `slopes`, the first and all together, or in
+    the weight, if the ground is bent.  Weights of columns that were not seen to vary, which noise
+    may have made up, stay below the largest other.
     """
     columns, free = coordinates.columns, coordinates.free
     hidden = columns.steady & ~columns.categories
@@ -495,23 +501,50 @@ def _kept_where_flat(
     kept, at = np.ones(len(hidden)), np.flatnonzero(hidden)
     if at.size == 0:
         return kept
-    transform, slopes = coordinates.transform[at], coordinates.columns_of_inverse(at)[:free]
-    stretch = np.square(transform[:, :free]).sum(axis=1)
-    curved = np.minimum(1.0, stretch * columns.least[at]) * 2.0 / (settings.classes or 2)
+    stretch = np.square(coordinates.transform[at, :free]).sum(axis=1)
+    bent = np.minimum(1.0, stretch * columns.least[at])
+    curved = bent * 2.0 / (settings.classes or 2)
     variance = stretch * np.square(weight_noise(settings, shape, change, curved))
     # Of several classes, whose numbers add up to 0.
-    w, begin = ((part @ x).reshape(len(at), -1) for part, x in ((transform, v), (slopes.T, first)))
     more = math.sqrt(max(1, (settings.classes or 2) - 1)) - 1.0
-    seen = np.maximum(
-        np.square(begin).sum(axis=1) / np.square(slopes).sum(axis=0) / (_SLOPE_SEEN + more) ** 2,
-        np.square(w).sum(axis=1) / np.maximum(variance, 1e-300) / (_WEIGHT_SEEN + more) ** 2,
-    )
+    w = (coordinates.transform @ v).reshape(len(coordinates.transform), -1)[: len(hidden)]
+    sizes = np.linalg.norm(w, axis=1)
+    # On flat ground a weight stays wherever errors of the coordinates led it.
+    settled = 1.0 - (1.0 - bent) ** settings.iterations
+    seen = settled * np.square(sizes[at] / (_WEIGHT_SEEN + more)) / np.maximum(variance, 1e-300)
+    along = _slopes_along(at, slopes, coordinates) / (_SLOPE_SEEN + more) ** 2
+    seen = np.maximum(seen, along)
     prior = (PRIOR_EFFECT / entry_bound(shape)) ** 2
     lost = 1.0 - np.maximum(prior / (prior + variance), 1.0 - np.maximum(seen, 1.0) ** -2.0)
     # A column that is constant is part of the constant, by what its value is wrong by.
-    moved = float(np.linalg.norm(w * (lost * columns.value_deviation[at])[:, None]))
+    moved = float(np.linalg.norm(w[at] * (lost * columns.value_deviation[at])[:, None]))
     kept[at] = 1.0 - lost * _MOVED / max(_MOVED, moved)
+    certain = ~hidden
+    certain[at] = (seen > _CERTAINLY) | (columns.least[at] > 0.0)
+    if certain.any():
+        most = _UNSEEN_EFFECT * float(np.max((kept * sizes)[certain]))
+        kept[~certain] = np.minimum(kept, most / np.maximum(sizes, 1e-300))[~certain]
     return kept
+
+
+def _slopes_along(
+    at: NDArray[np.intp], slopes: tuple[Matrix, ...], coordinates: Coordinates
+) -> Vector:
+    """The largest square of these slopes along columns, less their values, over that of its noise.
+
+    A column that is constant has nothing but noise: what its center is wrong by, and the constant's
+    slope is seen through, is taken back.
+    """
+    columns, free = coordinates.columns, coordinates.free
+    inverse = coordinates.columns_of_inverse(at)
+    inverse[free:] -= columns.value[at]
+    found = np.zeros(len(at))
+    for slope in slopes:
+        along = np.square((inverse.T @ slope).reshape(len(at), -1)).sum(axis=1)
+        wrong = np.square(columns.value_deviation[at]) * np.sum(np.square(slope[free:]))
+        noise = np.square(inverse).sum(axis=0) + wrong
+        found = np.maximum(found, along / np.maximum(noise, 1e-300))
+    return found
 
 
 def _near_corner(

@@ -542,15 +542,20 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
     learning, link, level = settings.learning, settings.link, settings.level
     groups, target_range, tails = settings.groups, settings.target_range, settings.tails
     ranges = learning.ranges
+    of_targets: list[tuple[Access[Any] | None, int]] = [
+        *(target_range.accesses if target_range else ()),
+        (tails.histogram if tails else None, 1),
+    ]
+    of_columns: list[tuple[Access[Any] | None, int]] = [
+        *(((ranges.histogram, ranges.rounds), (ranges.long_rows, 1)) if ranges else ()),
+        *((mechanism, 1) for mechanism in learning.of_columns),
+        (learning.correlation, learning.correlation_rounds),
+    ]
     found: list[tuple[Access[Any] | None, int]] = [
         (groups.sizes if groups else None, 1),
         (settings.weights.counts if settings.weights else None, 1),
         *(link.first if link else ()),
-        *(target_range.accesses if target_range else ()),
-        (tails.histogram if tails else None, 1),
-        *(((ranges.histogram, ranges.rounds), (ranges.long_rows, 1)) if ranges else ()),
-        *((mechanism, 1) for mechanism in learning.of_columns),
-        (learning.correlation, learning.correlation_rounds),
+        *(of_targets + of_columns if learning.has_intercept else of_columns + of_targets),
         (settings.gradient, settings.iterations),
         *((link.last,) if link else ()),
         *(level.accesses if level else ()),
@@ -601,8 +606,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     settings, shape = with_records(plan.settings, curator), plan.shape
     link = settings.link
     if link is None:
-        place = learn_place(settings, curator)
-        coordinates = learn(settings.learning, shape, curator)
+        coordinates, place = learn_places(settings, shape, curator)
         return descended(settings, shape, curator, coordinates, place)
     spread = _log_link.learn_spread(link, shape, curator)
     settings = _log_link.learned(link, settings, spread, shape)
@@ -676,14 +680,29 @@ def finished(
     return w, place.kept(middle, half * float(np.linalg.norm(v[:free])))
 
 
-def learn_place(settings: Settings, curator: Curator) -> Place | None:
-    """Where numeric targets are, and how far slopes may reach; None if that is not learned."""
+def learn_places(
+    settings: Settings, shape: ProblemShape, curator: Curator
+) -> tuple[Coordinates, Place | None]:
+    """Where rows and targets are, and how far slopes may reach; None if that is not learned.
+
+    Without an intercept the columns come first: if one of them is constant, it takes up the center
+    of the targets.
+    """
+    if settings.learning.has_intercept:
+        place = _learn_place(settings, curator, True)
+        return learn(settings.learning, shape, curator), place
+    coordinates = learn(settings.learning, shape, curator)
+    return coordinates, _learn_place(settings, curator, coordinates.anchor is not None)
+
+
+def _learn_place(settings: Settings, curator: Curator, centered: bool) -> Place | None:
+    """Of the targets; ranges are around zero if they are not `centered`."""
     if settings.target_range is None:
         return None
-    place = _target_range.learn_range(settings.target_range, curator)
+    place = _target_range.learn_range(replace(settings.target_range, centered=centered), curator)
     if settings.tails is None:
         return place
-    return _target_tails.widened(place, settings.tails, curator)
+    return _target_tails.widened(place, replace(settings.tails, centered=centered), curator)
 
 
 def _direction(

@@ -24,7 +24,7 @@ from dpfast.queries import CoordinateGradient, bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
-from dpfast.solvers._coordinates import Coordinates, entry_bound, learn
+from dpfast.solvers._coordinates import Coordinates, entry_bound
 from dpfast.solvers._normal_rows import mean_bends
 from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import Place
@@ -195,8 +195,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     """
     settings, shape = plan.settings, plan.shape
     descent = dp_whitened_gd.with_records(settings.descent, curator)
-    place = dp_whitened_gd.learn_place(descent, curator)
-    coordinates = learn(descent.learning, shape, curator)
+    coordinates, place = dp_whitened_gd.learn_places(descent, shape, curator)
     transform = bounded(shape, _white(coordinates, settings), descent.limit)
     ask = _Asking.of(descent, shape, curator, transform, place)
     belief = _believed(settings.prior, ask.unit * transform, coordinates.free)

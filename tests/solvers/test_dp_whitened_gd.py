@@ -9,15 +9,18 @@ import pytest
 from correlated import clipped_rows, correlated
 from declared import Unlimited
 from scipy.special import expit
+from sklearn.base import clone
 
 from dpfast import (
     Budget,
+    HuberRegressor,
     Ledger,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
     Problem,
     ProblemShape,
+    QuantileRegressor,
     plan,
     solve,
 )
@@ -328,32 +331,82 @@ def test_weights_that_go_leave_rows_of_the_usual_value_alone():
     assert row @ w == pytest.approx(row @ found.transform @ [1.0, 2.0, 3.0, 0.5])
 
 
-@pytest.mark.parametrize("classes", [None, 5])
-@pytest.mark.parametrize("seen", ["slope", "weight", "nothing"])
-def test_weights_of_columns_that_may_be_constant_stay_if_they_are_seen(seen, classes):
-    """The longer these have to be the more classes' noise they are of."""
+def one_mostly_of_one_value(varies=0.0, off=0.0):
+    """A number, and one mostly of one value, whose center is `off`, with a variance of at least so
+    much."""
     shape = ProblemShape(1_000, 2, 1.0, intercept=1.0)
-    settings = plan(shape, "dp-whitened-gd", Budget(1.0, 1e-6)).settings
     columns = _coordinates.Columns(
-        center=np.zeros(2), scale=np.array([0.5, 0.001]), deviation=np.full(2, 1e-9),
+        center=np.array([0.0, off]), scale=np.array([0.5, 0.001]), deviation=np.full(2, 1e-9),
         counted=np.zeros(2, bool), binary=np.zeros(2, bool), height=1.0,
-        frequency=np.zeros(2), frequency_deviation=np.zeros(2), least=np.array([0.25, 0.0]),
+        frequency=np.zeros(2), frequency_deviation=np.zeros(2), least=np.array([0.25, varies]),
         ranged=np.array([True, False]), steady=np.array([False, True]), constant=None,
         value=np.zeros(2), value_deviation=np.full(2, 1e-9),
         shares=np.full(2, 0.5), share_deviation=0.01,
     )  # fmt: skip
-    found = _coordinates._coordinates(shape, columns)
-    noise = float(_whitened_descent.weight_noise(settings, shape, 1.0, np.zeros(1))[0])
+    settings = plan(shape, "dp-whitened-gd", Budget(1.0, 1e-6)).settings
+    return settings, shape, _coordinates._coordinates(shape, columns)
+
+
+@pytest.mark.parametrize("classes", [None, 5])
+@pytest.mark.parametrize("seen", ["first slope", "all slopes", "weight", "nothing"])
+def test_weights_of_columns_that_may_be_constant_stay_if_they_are_seen(seen, classes):
+    """The longer these have to be the more classes' noise they are of."""
+    settings, shape, found = one_mostly_of_one_value(varies=1e-6)
+    curved = np.full(1, 2.0 / (classes or 2))
+    noise = float(_whitened_descent.weight_noise(settings, shape, 1.0, curved)[0])
     weight, slope = (6.0, 4.0) if classes is None else (8.0, 6.0)
     v = np.array([1.0, weight * noise if seen == "weight" else noise, 0.2])
-    first = np.array([50.0, slope if seen == "slope" else 1.0])
+    all_slopes = "first slope", "all slopes"
+    slopes = [np.array([50.0, slope if seen == which else 1.0, 9.0]) for which in all_slopes]
     if classes is not None:
         settings = replace(settings, classes=classes)
-        v, first = (np.outer(one, [0.5, -0.5, 0.5, -0.5, 0.0]) for one in (v, first))
-    kept = _whitened_descent._kept_where_flat(v, first, settings, shape, found, 1.0)
+        v, *slopes = (np.outer(one, [0.5, -0.5, 0.5, -0.5, 0.0]) for one in (v, *slopes))
+    kept = _whitened_descent._kept_where_flat(v, slopes, settings, shape, found, 1.0)
     # The part of the weight's square, or of the slope's, that noise has at most is 1/4: squared.
     expected = 0.0 if seen == "nothing" else 1.0 - 0.25**2
-    np.testing.assert_allclose(kept, [1.0, expected], atol=1e-3)
+    np.testing.assert_allclose(kept, [1.0, expected], atol=0.03)
+
+
+def test_the_slope_of_the_constant_is_none_of_a_column_that_does_not_vary():
+    """Its center is wrong by half a scale, so that half of the constant's slope is seen there."""
+    _, _, found = one_mostly_of_one_value(off=0.0005)
+    slope = np.array([0.0, 1.0 - 0.5 * 40.0, 40.0])
+    (told,) = _whitened_descent._slopes_along(np.array([1]), (slope,), found)
+    assert told == pytest.approx(1.0 / (1.0 + 0.5**2))
+
+
+@pytest.mark.parametrize(("slope", "most"), [(3.0, 0.9), (6.0, math.inf)])
+def test_a_weight_of_a_column_that_was_not_seen_to_vary_stays_below_the_largest(slope, most):
+    settings, shape, found = one_mostly_of_one_value()
+    v = np.array([0.5, 1.0, 0.2])
+    slopes = np.array([0.0, slope, 0.0]), np.zeros(3)
+    kept = _whitened_descent._kept_where_flat(v, slopes, settings, shape, found, 1.0)
+    w = (found.transform @ found.with_kept(v, kept))[:2]
+    assert w[0] == pytest.approx(1.0)
+    assert w[1] == pytest.approx(most) if most < 1.0 else w[1] > 100.0
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LinearRegression(target_bounds=(-3.0, 3.0)),
+        HuberRegressor(target_bounds=(-3.0, 3.0)),
+        QuantileRegressor(quantile=0.9, target_bounds=(-3.0, 3.0)),
+    ],
+)
+def test_a_number_of_one_value_has_a_small_weight_in_regressions(estimator, value):
+    rng = np.random.default_rng(0)
+    X = np.clip(rng.normal(0.0, 0.3, (4_000, 4)), -1.0, 1.0)
+    y = X @ [1.0, -1.0, 0.5, 0.0] + 0.3 * rng.standard_normal(4_000)
+    X[:, 3] = value
+    columns = tuple(ColumnBlock("number", j, j + 1) for j in range(4))
+    for seed in range(3):
+        model = clone(estimator).set_params(
+            epsilon=30.0, data_norm=2.0, column_blocks=columns, random_state=seed
+        )
+        weights = np.abs(model.fit(X, y).coef_)
+        assert weights[3] < weights[:3].max()
 
 
 # ---- categories ---------------------------------------------------------------------------------

@@ -53,6 +53,27 @@ def test_without_a_constant_it_is_around_zero():
     assert center == 0.0 and 0.03 < half < 0.3
 
 
+@pytest.mark.parametrize("estimator", [LinearRegression, HuberRegressor, QuantileRegressor])
+def test_a_constant_column_takes_up_the_center_as_an_intercept_does(estimator):
+    """Around zero ranges were so wide that fits ended four times as far from the targets."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1.0, 1.0, (3_000, 3))
+    noiseless = 70.0 + X @ [3.0, -2.0, 1.0]
+    y, within = noiseless + rng.standard_normal(3_000), np.insert(X, 1, 1.0, axis=1)
+
+    def far(table, **options):
+        """Mean square of what predictions are off by."""
+        fits = (
+            estimator(
+                0.4, 1e-6, target_bounds=(0.0, 100.0), data_norm=2.0, random_state=seed, **options
+            ).fit(table, y)
+            for seed in range(6)
+        )
+        return np.mean([np.mean(np.square(fit.predict(table) - noiseless)) for fit in fits])
+
+    assert far(within, fit_intercept=False) < 1.5 * far(X)
+
+
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
 def test_few_rows_leave_it_as_declared_or_still_hold_most_targets(epsilon):
     y = 0.2 + 0.05 * np.random.default_rng(2).standard_normal(150)
