@@ -75,9 +75,8 @@ _SHORT = 1.0
 _DOUBTED, _LONG, _FULLY, _SURELY = 0.6, 16.0, 2.75, 2.0
 # And by which slopes along a column that hardly varies, or its weight, are more than noise.
 _SLOPE_SEEN, _WEIGHT_SEEN = 2.0, 3.0
-# Weights of such columns that were not seen to vary are at most this part of the largest other,
-# unless a slope stands out by four deviations.
-_UNSEEN_EFFECT, _CERTAINLY = 0.9, (4.0 / _SLOPE_SEEN) ** 2
+# Weights of such columns that were not seen to vary are at most this part of the largest other.
+_UNSEEN_EFFECT = 0.9
 # By how much margins of typical rows may move where weights of such columns are not kept.
 _MOVED = 0.05
 # Half of what a constant ends beyond a hinge's corner is left where margins spread by so many times
@@ -520,7 +519,7 @@ def _kept_where_flat(
     moved = float(np.linalg.norm(w[at] * (lost * columns.value_deviation[at])[:, None]))
     kept[at] = 1.0 - lost * _MOVED / max(_MOVED, moved)
     certain = ~hidden
-    certain[at] = (seen > _CERTAINLY) | (columns.least[at] > 0.0)
+    certain[at] = (seen > 1.0) | (columns.least[at] > 0.0)
     if certain.any():
         most = _UNSEEN_EFFECT * float(np.max((kept * sizes)[certain]))
         kept[~certain] = np.minimum(kept, most / np.maximum(sizes, 1e-300))[~certain]
