@@ -89,7 +89,9 @@ static int NAME(part_sums)(const dpfast_dense *rows, const double *factor, const
             count[r] = shorter[r] * (share != NULL ? share[i] : 1.0);
             r++;
         }
-        memset(z + r * d, 0, (size_t)((DPFAST_PART_ROWS - r) * d) * sizeof *z);
+        for (j = r * d; j < DPFAST_PART_ROWS * d; j++) {
+            z[j] = 0.0;
+        }
         for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
             ADD_PARTS(vec_load, vec_store);
         }

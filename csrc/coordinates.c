@@ -32,8 +32,7 @@ static ptrdiff_t dim_of(const dpfast_dense *rows)
 ptrdiff_t dpfast_coordinates_scratch(ptrdiff_t dim, const dpfast_map *map)
 {
     const ptrdiff_t columns = WHOLE(map->columns);
-    /* And where the first line of the cache begins. */
-    return (map->transform != NULL ? dim : 2) * columns + DPFAST_GRAM_ROWS * (dim + columns) + 8;
+    return (map->transform != NULL ? dim : 2) * columns + DPFAST_GRAM_ROWS * (dim + columns);
 }
 
 static int valid(const dpfast_dense *rows, const dpfast_map *map, const double *scratch)
@@ -54,7 +53,7 @@ static block begin(const dpfast_dense *rows, const dpfast_map *map, double *scra
     b.map = map;
     b.ops = &DPFAST_OF_ISA_IN_USE(dpfast_vector_ops);
     b.dim = dim;
-    b.z = scratch + (8 - (uintptr_t)scratch / sizeof *scratch % 8) % 8;
+    b.z = scratch;
     b.packed = b.z + DPFAST_GRAM_ROWS * columns;
     b.x = b.packed + (map->transform != NULL ? dim : 2) * columns;
     b.ops->pack(map, dim, b.packed);
@@ -66,13 +65,13 @@ static int move(block *b, ptrdiff_t start, ptrdiff_t m)
 {
     const ptrdiff_t whole = WHOLE(m), entry = b->rows->scalar == DPFAST_FLOAT64 ? 8 : 4;
     const ptrdiff_t bytes = b->rows->row_stride * entry;
-    const char *x = b->rows->x;
+    const int fetched = bytes <= FETCHED_BYTES && start + 2 * m <= b->rows->n;
+    const char *next = fetched ? (const char *)b->rows->x + (start + m) * bytes : b->rows->x;
     DPFAST_OF_ISA_IN_USE(dpfast_dense_ops)[b->rows->scalar].write(b->rows, start, m, b->x);
     memset(b->x + m * b->dim, 0, (size_t)((whole - m) * b->dim) * sizeof *b->x);
     memset(b->squares, 0, sizeof b->squares);
-    b->ops->coordinates(b->map, whole, b->dim, b->x, b->packed, b->z, b->squares,
-                        x + (start + m) * bytes,
-                        bytes <= FETCHED_BYTES && start + 2 * m <= b->rows->n ? bytes : 0);
+    b->ops->coordinates(b->map, whole, b->dim, b->x, b->packed, b->z, b->squares, next,
+                        fetched ? bytes : 0);
     return all_finite(m, b->squares);
 }
 

@@ -153,8 +153,8 @@ DPFAST_INLINE void add_gram_tile(ptrdiff_t m, const double *a, ptrdiff_t along, 
     for (r = 0; r < TILE; r++) {
         for (v = 0; v < vecs; v++) {
             const ptrdiff_t left = columns - v * DPFAST_LANES;
-            double *at = gram + r * stride + v * DPFAST_LANES;
             if (r < rows && left > 0) {
+                double *at = gram + r * stride + v * DPFAST_LANES;
                 store_some(at, vec_add(load_some(at, left), s[r * vecs + v]), left);
             }
         }

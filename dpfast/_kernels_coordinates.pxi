@@ -1,5 +1,8 @@
 # ---- Rows in other coordinates ------------------------------------------------------------------
 
+from libc.stdint cimport uintptr_t
+
+
 cdef extern from "dpfast.h" nogil:
     ctypedef struct dpfast_map:
         ptrdiff_t columns
@@ -50,7 +53,11 @@ cdef class RowMap:
                 f"transform must have {rows.dim} rows; got {self._transform.shape[0]}.")
         if self._transform is None and self.columns > rows.dim:
             raise ValueError(f"factor must have at most {rows.dim} entries; got {self.columns}.")
-        return np.empty(dpfast_coordinates_scratch(rows.dim, &self._map))
+        cdef ptrdiff_t size = dpfast_coordinates_scratch(rows.dim, &self._map)
+        cdef double[::1] room = np.empty(size + 8)
+        # From where a line of the cache begins.
+        cdef ptrdiff_t first = (8 - <uintptr_t>&room[0] // 8 % 8) % 8
+        return room[first : first + size]
 
 
 def coordinates(DenseRows rows not None, ptrdiff_t start, ptrdiff_t stop, RowMap to not None,

@@ -228,7 +228,7 @@ cdef class CsrRows:
             raise ValueError(f"rows [{start}, {stop}) are outside [0, {self.n_samples}).")
         indptr, indices, data = self._arrays
         offsets = indptr[start : stop + 1]
-        first, last = offsets[0], offsets[-1]
+        first, last = offsets[0], offsets[stop - start]
         values = np.ones(last - first) if data is None else data[first:last].astype(np.float64)
         if self._row_scale is not None:
             values *= np.repeat(np.asarray(self._row_scale[start:stop]), np.diff(offsets))
