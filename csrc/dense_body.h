@@ -334,11 +334,12 @@ DPFAST_INLINE void NAME(add_classes)(const SCALAR *x, ptrdiff_t stride, ptrdiff_
                                      int classes, int lanes, const double *s, ptrdiff_t dim,
                                      double *sum)
 {
-    ptrdiff_t j = 0;
-    for (; j + lanes * DPFAST_LANES <= d; j += lanes * DPFAST_LANES) {
-        NAME(add_tile)(x + j, stride, m, classes, lanes, 0, s, dim, sum + j);
+    const ptrdiff_t width = lanes * DPFAST_LANES, tiles = d / width;
+    ptrdiff_t i, j;
+    for (i = 0; i < tiles; i++) {
+        NAME(add_tile)(x + i * width, stride, m, classes, lanes, 0, s, dim, sum + i * width);
     }
-    for (; lanes > 1 && j + DPFAST_LANES <= d; j += DPFAST_LANES) {
+    for (j = tiles * width; lanes > 1 && j + DPFAST_LANES <= d; j += DPFAST_LANES) {
         NAME(add_tile)(x + j, stride, m, classes, 1, 0, s, dim, sum + j);
     }
     if (j < d) {
