@@ -164,7 +164,8 @@ class Checkpoint:
             at = self._next
             if self.replaying and self._entries[at]["answer"] is not None:
                 spend()
-                return _restored(self._entries[at]["answer"])  # type: ignore[no-any-return]
+                answer: T = _restored(self._entries[at]["answer"])
+                return answer
             rng.begin_access(at)
             value = make()
             # The file first: from here on the answer is in the world.

@@ -267,8 +267,9 @@ class Asking:
 
     def growth(self, v: Vector) -> float:
         """By what power of ``exp(margin)`` their mean grows, with a log link."""
-        lower, upper = (_RULE @ self.curvatures(v, shift) for shift in (-0.05, 0.05))
-        return float(math.log(upper / lower) / 0.1)
+        means = [float(_RULE @ self.curvatures(v, shift)) for shift in (-0.05, 0.05)]
+        lower, upper = (math.log(max(mean, 1e-300)) for mean in means)  # far out they may vanish
+        return (upper - lower) / 0.1
 
     def symmetric(self, mechanism: Gaussian, stack: Matrix) -> Matrix:
         """A matrix of means, from its noisy triangle."""

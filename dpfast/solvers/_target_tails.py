@@ -50,8 +50,6 @@ class Tails:
 
     histogram: Gaussian
     rows: float  # how many there are, by their weights at most
-    # Whether a constant takes up where the descent begins; otherwise distances are from zero.
-    centered: bool
     cut: float  # where slopes are cut, in units of half the range
     noise: float  # excess loss by noise if half the range is 1
 
@@ -74,13 +72,15 @@ def planned(
     """
     histogram = release(share, TargetTails(shape, _STEPS), _TAILS)
     cut = shape.loss.lipschitz * min(1.0, _USUAL * clip)
-    rows, centered = shape.n_samples * shape.max_weight, shape.intercept != 0.0
-    return Tails(histogram, rows, centered, cut, noise)
+    return Tails(histogram, shape.n_samples * shape.max_weight, cut, noise)
 
 
-def widened(place: Place, tails: Tails, curator: Curator) -> Place:
-    """The place with a range as wide as its tails are worth."""
-    center, nearest = place.start if tails.centered else 0.0, tails.cut * place.half
+def widened(place: Place, tails: Tails, curator: Curator, centered: bool = True) -> Place:
+    """The place with a range as wide as its tails are worth.
+
+    Distances are from where the descent begins, or from zero if no constant takes that up.
+    """
+    center, nearest = place.start if centered else 0.0, tails.cut * place.half
     farthest = max(1.0 + abs(center), 1.01 * nearest)
     edges = np.geomspace(_LONG * nearest, farthest, _STEPS + 1)
     counts = curator.release(tails.histogram, center, edges[0], edges[-1])

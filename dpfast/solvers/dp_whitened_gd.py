@@ -702,7 +702,7 @@ def _learn_place(settings: Settings, curator: Curator, centered: bool) -> Place 
     place = _target_range.learn_range(replace(settings.target_range, centered=centered), curator)
     if settings.tails is None:
         return place
-    return _target_tails.widened(place, replace(settings.tails, centered=centered), curator)
+    return _target_tails.widened(place, settings.tails, curator, centered)
 
 
 def _direction(
