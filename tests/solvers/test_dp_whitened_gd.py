@@ -363,8 +363,10 @@ def test_weights_of_columns_that_may_be_constant_stay_if_they_are_seen(seen, cla
         v, *slopes = (np.outer(one, [0.5, -0.5, 0.5, -0.5, 0.0]) for one in (v, *slopes))
     kept = _whitened_descent._kept_where_flat(v, slopes, settings, shape, found, 1.0)
     # The part of the weight's square, or of the slope's, that noise has at most is 1/4: squared.
-    expected = 0.0 if seen == "nothing" else 1.0 - 0.25**2
-    np.testing.assert_allclose(kept, [1.0, expected], atol=0.03)
+    prior = _whitened_descent.PRIOR_EFFECT / _coordinates.entry_bound(shape)
+    of_prior = prior**2 / (prior**2 + (noise / 0.001) ** 2)
+    expected = of_prior if seen == "nothing" else 1.0 - 0.25**2
+    np.testing.assert_allclose(kept, [1.0, expected], atol=1e-3)
 
 
 def test_the_slope_of_the_constant_is_none_of_a_column_that_does_not_vary():
