@@ -196,7 +196,7 @@ def check_ids(values: Iterable[Any]) -> set[Kind]:
 
 
 def _check_id(value: Any) -> None:
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | frozenset):
         for part in value:
             _check_id(part)
     elif _is_missing(value):

@@ -110,6 +110,11 @@ def test_of_a_long_group_some_rows_are_kept_and_which_follows_from_their_number(
         (["a", "", "b"], ValueError, "at least one is missing"),
         (np.array([b"a", b" ", b"b"]), ValueError, "at least one is missing"),
         ([("a", 1), ("a", None), ("b", 1)], ValueError, "at least one is missing"),
+        (
+            [frozenset({"a", np.nan}), frozenset({"b"}), frozenset({"c"})],
+            ValueError,
+            "at least one is missing",
+        ),
         (np.ma.array([1, 2, 3], mask=[False, True, False]), ValueError, "at least one is missing"),
         ([1, np.ma.masked, 2], (TypeError, ValueError), "groups must"),
         (np.array(["2020-01-01", "NaT"] * 2, "M8[D]")[:3], ValueError, "at least one is missing"),

@@ -210,11 +210,8 @@ class _ColumnReader:
         return out
 
     def describe(self) -> Any:
-        """Names and types of the columns that are read."""
-        return [
-            [self.feature_names, self.target, self.weight, self.groups],
-            [str(self._schema.field(column).type) for column in self.read],
-        ]
+        """Names of the columns that are read: what made the file may have guessed their types."""
+        return [self.feature_names, self.target, self.weight, self.groups]
 
 
 class ParquetReader(_ColumnReader):
@@ -297,7 +294,7 @@ class ParquetReader(_ColumnReader):
     def describe(self) -> Any:
         """Files by name and time, row groups by their rows, unless these are private."""
         rows = [] if self.grouped else [count for _, _, count in self._row_groups]
-        return [*super().describe(), [file_facts(path) for path in self.paths], rows]
+        return [super().describe(), [file_facts(path) for path in self.paths], rows]
 
 
 class CsvReader(_ColumnReader):
@@ -360,8 +357,8 @@ class CsvReader(_ColumnReader):
                 yield batch
 
     def describe(self) -> Any:
-        """The file by name and time, columns by name: their types were guessed from the values."""
-        return [super().describe()[0], file_facts(self.path)]
+        """The file by name and time, columns by name."""
+        return [super().describe(), file_facts(self.path)]
 
 
 class DatasetReader(_ColumnReader):
@@ -398,10 +395,10 @@ class DatasetReader(_ColumnReader):
             raise _unreadable(self.name, error) from None
 
     def describe(self) -> Any:
-        """Files by name and time, if there are files."""
+        """Files by name and time, if there are files, columns by name."""
         files = [str(file) for file in getattr(self._dataset, "files", [])]
         facts = [file_facts(file) if os.path.exists(file) else file for file in files]
-        return [*super().describe(), facts]
+        return [super().describe(), facts]
 
 
 def _unreadable(name: str, error: Exception, header: Sequence[str] = ()) -> DataError:

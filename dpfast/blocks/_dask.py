@@ -86,7 +86,7 @@ class DaskBlocks(Executor):
         self.feature_names = _names(X)
         self.n_features = int(X.shape[1])
         self.weighted, self.targeted = sample_weight is not None, y is not None
-        self._dtype = _check_numbers(X)
+        _check_numbers(X)
         columns = [rows]
         for what, part in (("y", y), ("sample_weight", sample_weight), ("groups", groups)):
             columns.append(_beside(what, part, X, len(rows), dask))
@@ -150,9 +150,12 @@ class DaskBlocks(Executor):
         )
 
     def digest(self) -> str:
-        """Fingerprint of name, columns and partitions' sizes, never of values."""
+        """Fingerprint of name, columns and partitions' sizes, never of values.
+
+        Nor of types, which readers of text guess from some of them.
+        """
         sizes = self.sizes if self.n_groups is None else (self.n_groups,)
-        facts = [self._name, self.n_features, self.feature_names, self._dtype, sizes]
+        facts = [self._name, self.n_features, self.feature_names, sizes]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     def map(
@@ -424,8 +427,8 @@ def _names(X: Any) -> tuple[str, ...] | None:
     return tuple(columns)
 
 
-def _check_numbers(X: Any) -> str:
-    """The type of the entries, which must be numbers."""
+def _check_numbers(X: Any) -> None:
+    """Refuse entries that are no numbers."""
     dtypes = getattr(X, "dtypes", None)
     if dtypes is not None:
         for name, dtype in dtypes.items():
@@ -434,10 +437,8 @@ def _check_numbers(X: Any) -> str:
                     f"X must hold numbers only; column {name!r} has type {dtype}. Encode it with "
                     "categories that are known without looking at the data."
                 )
-        return ", ".join(map(str, dtypes))
-    if not _is_number(X.dtype):
+    elif not _is_number(X.dtype):
         raise TypeError(f"X must hold numbers only; got type {X.dtype}.")
-    return str(X.dtype)
 
 
 def _is_number(dtype: Any) -> bool:

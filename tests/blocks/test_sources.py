@@ -163,6 +163,36 @@ def test_the_digest_of_a_text_file_does_not_depend_on_its_values(values, tmp_pat
     assert from_csv(path, "y").digest() != digests[0]
 
 
+def test_nor_does_that_of_a_table_depend_on_types_that_follow_from_values(tmp_path):
+    """One number of another type, which a checkpoint told."""
+    dataset = pytest.importorskip("pyarrow.dataset")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    text, binary, digests = tmp_path / "rows.csv", tmp_path / "rows.parquet", []
+    for last in ("1", "1.5"):
+        text.write_text(f"a,y\n1,0\n2,1\n{last},1\n")
+        read = dataset.dataset(text, format="csv")
+        parquet.write_table(read.to_table(), binary)
+        for path in (text, binary):
+            os.utime(path, ns=(10**18, 10**18))
+        digests.append((from_dataset(read, "y").digest(), from_parquet(binary, "y").digest()))
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize("role", ["y", "groups"])
+@pytest.mark.parametrize("stored", [False, True], ids=["array", "file"])
+def test_nor_on_the_longest_text_among_labels_or_ids(stored, role, tmp_path):
+    """NumPy's type of texts is as long as the longest of them."""
+    digests = []
+    for last in ("no", "a rare one"):
+        text = np.array(["yes", "yes", last])
+        if stored:
+            np.save(tmp_path / "text.npy", text)
+            os.utime(tmp_path / "text.npy", ns=(10**18, 10**18))
+        beside = {"y": np.ones(3), role: tmp_path / "text.npy" if stored else text}
+        digests.append(from_npy(np.eye(3), **beside).digest())
+    assert digests[0] == digests[1]
+
+
 @pytest.mark.parametrize("kind", ["npy", "parquet", "csv"])
 def test_sources_of_files_can_be_sent_to_other_processes(kind, table, tmp_path):
     source = stored(kind, table, tmp_path)
