@@ -60,7 +60,7 @@ class NpyFile:
         return rows_read
 
     def describe(self) -> Any:
-        """What tells this file from another, but its type: the longest label is in that of texts."""
+        """What tells this file from another, but its type, which knows the longest label."""
         return [*file_facts(self.path), list(self.shape)]
 
 
