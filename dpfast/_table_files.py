@@ -36,6 +36,9 @@ Progress = Callable[[float], None]
 PARQUET = (".parquet", ".pq")
 """Endings of the names of Parquet files."""
 
+NO_TEXT = "texts must be UTF-8; got other bytes in at least one row. Write the column anew."
+"""What is wrong with a column that says it holds text."""
+
 
 def import_parquet() -> Any:
     """The module ``pyarrow.parquet``."""
@@ -353,12 +356,12 @@ def _csv_rows(
                 f"{name}, line {reader.line_num}: {error}. A field that begins with a double quote "
                 'ends with one, and holds others doubled: "6"" wide".'
             ) from error
-        except UnicodeError as error:
+        except UnicodeError:
             raise DataError(
                 f"{name} is not {form.encoding.upper()} text. Save it as that, or give --encoding, "
                 'or "encoding" in the bounds: cp1252 is what Windows writes as plain CSV, utf-16 '
                 "what it calls Unicode text, utf-8 what most other programs write."
-            ) from error
+            ) from None  # the cause quotes a byte
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{name} is not a complete gzip file.") from error
 

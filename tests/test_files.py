@@ -179,8 +179,9 @@ class TestReadCsv:
         assert rows(write("a,b,a\n1,2,3\n"), "b") == {"b": ["2"]}
 
     def test_not_utf8(self, write):
-        with pytest.raises(DataError, match="not UTF-8"):
+        with pytest.raises(DataError, match="not UTF-8") as caught:
             read_csv(write("a\nä\n".encode("latin-1")), ["a"])
+        assert caught.value.__cause__ is None  # it quotes a byte
 
     @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "UTF_8", "utf-8-sig"])
     def test_declared_encoding_and_separator(self, write, encoding):

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._table_files import PARQUET, are_names, import_parquet
+from dpfast._table_files import NO_TEXT, PARQUET, are_names, import_parquet
 from dpfast._validation import id_names, warn
 from dpfast.blocks._arrays import file_facts
 from dpfast.blocks._source import Piece
 from dpfast.errors import DataError, QuestionableSettingWarning
+
+T = TypeVar("T")
 
 # Rows that are turned from columns into rows at once: they stay in cache on the way.
 _TURNED_ROWS = 2048
@@ -167,9 +169,10 @@ class _ColumnReader:
                     fill = "Give every row an id: a new one if it is nobody else's row."
                 raise DataError(f"{where}, column {column!r}: a value is missing. {fill}")
             parts[column] = values
-        y = _plain(parts[self.target]) if self.target else None
-        weight = _plain(parts[self.weight]) if self.weight else None
-        groups = _plain(parts[self.groups]) if self.groups else None
+        y, weight, groups = (
+            _plain(parts[name], where, name) if name else None
+            for name in (self.target, self.weight, self.groups)
+        )
         features = batch.select(list(self.feature_names))
         for at in range(0, batch.num_rows, _TURNED_ROWS):
             end = min(at + _TURNED_ROWS, batch.num_rows)
@@ -194,7 +197,7 @@ class _ColumnReader:
                     f"{self.name}, column {self.groups!r}: a value is missing. Give every row an "
                     "id: a new one if it is nobody else's row."
                 )
-            yield _plain(column)
+            yield _plain(column, self.name, str(self.groups))
 
     def _turned(self, batch: Any) -> NDArray[Any]:
         """The rows of a small record batch."""
@@ -372,7 +375,7 @@ class DatasetReader(_ColumnReader):
             )
         self._dataset = dataset
         super().__init__("the dataset", dataset.schema, roles)
-        self._count(int(dataset.count_rows()))
+        self._count(sum(self._guarded(lambda: iter([int(dataset.count_rows())]))))
 
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
         """All rows; the range is left to the caller."""
@@ -387,11 +390,16 @@ class DatasetReader(_ColumnReader):
         yield from self._batches([self.groups])
 
     def _batches(self, columns: list[str]) -> Iterator[Any]:
+        ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+        yield from self._guarded(
+            lambda: self._dataset.to_batches(columns=columns, batch_size=self.batch_rows, **ahead)
+        )
+
+    def _guarded(self, read: Callable[[], Iterator[T]]) -> Iterator[T]:
+        """What is read, or an error that quotes none of it."""
         try:
-            yield from self._dataset.to_batches(
-                columns=columns, batch_size=self.batch_rows, batch_readahead=1, fragment_readahead=1
-            )
-        except import_arrow().ArrowInvalid as error:
+            yield from read()
+        except import_arrow().ArrowException as error:
             raise _unreadable(self.name, error) from None
 
     def describe(self) -> Any:
@@ -446,9 +454,12 @@ def _check_found(name: str, found: list[str], named: list[str]) -> None:
         raise DataError(f"{name} has the columns {twice} more than once.")
 
 
-def _plain(values: Any) -> NDArray[Any]:
+def _plain(values: Any, where: str, column: str) -> NDArray[Any]:
     """A column as an array; texts as objects."""
     if hasattr(values, "dictionary_decode"):
         values = values.dictionary_decode()
-    array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    try:
+        array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    except (import_arrow().ArrowException, UnicodeError):  # what it says quotes an entry
+        raise DataError(f"{where}, column {column!r}: {NO_TEXT}") from None
     return array

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpfast._arrays import may_be_rounded, refuse_masked
 from dpfast._csv_form import CsvForm
+from dpfast._table_files import NO_TEXT
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import (
     NUMBER,
@@ -348,6 +349,13 @@ def _array_of(column: Any) -> NDArray[Any]:
 
 def arrow_values(name: str, column: Any) -> Values:
     """An Arrow array as text or as a typed array."""
+    try:
+        return _arrow_values(name, column)
+    except UnicodeError:  # which quotes a byte
+        raise DataError(f"column {name!r}: {NO_TEXT}") from None
+
+
+def _arrow_values(name: str, column: Any) -> Values:
     import pyarrow
     from pyarrow import types
 

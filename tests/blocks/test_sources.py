@@ -462,6 +462,29 @@ def test_errors_about_lines_quote_none(tmp_path):
     assert "secret" not in str(caught.value)
 
 
+def test_nor_do_those_about_records_of_a_data_set_and_about_text_that_is_none(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import csv, dataset, parquet
+
+    path = tmp_path / "a.csv"
+    path.write_text("a,y\n" + "1.5,0\n" * 30 + "77\n")
+    form = dataset.CsvFileFormat(read_options=csv.ReadOptions(block_size=64))
+    text = pyarrow.py_buffer(b"a77\xff")
+    ends = pyarrow.py_buffer(np.array([0, 1, 4], dtype=np.int32))
+    column = pyarrow.Array.from_buffers(pyarrow.string(), 2, [None, ends, text])
+    binary = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"a": [1.0, 2.0], "who": column}), binary)
+    for read, message in (
+        (lambda: from_dataset(dataset.dataset(path, format=form), "y"), "Expected 2 columns"),
+        (lambda: from_parquet(binary, columns=["a"], groups="who"), "'who': texts must be UTF-8"),
+        (lambda: list(from_parquet(binary, "who", ["a"]).blocks()), "'who': texts must be UTF-8"),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            read()
+        told = "".join(traceback.format_exception(caught.value))
+        assert "77\n" not in told and "Wrapping" not in told and "codec" not in told
+
+
 @pytest.mark.parametrize("entry", ["secret", b"secret", 10**400, date(2031, 7, 9), 2031j])
 @pytest.mark.parametrize(
     "model",

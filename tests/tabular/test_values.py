@@ -284,6 +284,12 @@ class TestContainers:
         # Arrow makes fields of a struct of what keys there are in the rows.
         with pytest.raises(DataError, match=r"got struct\.$"):
             arrow_values("x", pa.array([{"secret": 1}]))
+        # Arrow does not look whether bytes are text.
+        ends = pa.py_buffer(np.array([0, 2], dtype=np.int32))
+        none = pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(b"a\xff")])
+        for column in (none, none.dictionary_encode()):
+            with pytest.raises(DataError, match="column 'x': texts must be UTF-8; got other"):
+                arrow_values("x", column)
 
 
 def test_no_error_quotes_a_value():
