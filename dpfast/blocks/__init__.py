@@ -105,7 +105,7 @@ def from_batches(
         sample_weight, groups)`` at every call, of the same rows in the same order; `sample_weight`
         may be None.  Batches may have any number of rows; they are cut and joined to blocks, and
         may cut a group.  X is an array or a SciPy sparse matrix; groups are as for
-        :func:`from_npy`.
+        :func:`from_npy`.  Arrays may be filled anew for the next batch: they are copied.
     n_features : int, optional
         Checked against the first batch.
     n_samples : int, optional

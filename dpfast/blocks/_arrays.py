@@ -272,4 +272,4 @@ def _as_piece(where: str, X: Any, y: Any, weight: Any = None, groups: Any = None
             )
         parts.append(values)
     X = in_order("X", X).tocsr() if scipy.sparse.issparse(X) else X
-    return Piece(X, parts[0], parts[1], where, parts[2])
+    return Piece(X, parts[0], parts[1], where, parts[2], lent=True)

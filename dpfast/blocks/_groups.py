@@ -46,7 +46,7 @@ def keys_of(ids: Ids) -> tuple[NDArray[np.uint64], set[Kind]]:
 
 
 def _key(value: object) -> bytes:
-    if isinstance(value, int | np.integer):  # as if all others were integers, too
+    if isinstance(value, int | np.integer | np.bool_):  # as if all others were integers, too
         return (int(value) % 2**64).to_bytes(8, byteorder)
     return hashlib.blake2b(_text(value).encode(), digest_size=8).digest()
 
@@ -90,7 +90,7 @@ def group_starts(pieces: Iterable[Ids], where: str) -> Indices:
         some, found = keys_of(ids[new])
         keys.append(some)
         check_kinds(kinds := kinds | found)
-        at, last = at + len(ids), ids[-1:]
+        at, last = at + len(ids), ids[-1:].copy()
     if not at:
         raise DataError(f"{where}: there must be at least one row; got 0.")
     known = np.concatenate(keys)

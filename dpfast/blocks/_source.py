@@ -32,20 +32,24 @@ _LEAST_ROWS = 256
 
 
 class Piece(NamedTuple):
-    """Rows as a reader finds them, as many as it likes."""
+    """Rows as a reader finds them, as many as it likes.
+
+    If they are `lent`, their arrays may hold others as soon as the next piece is asked for.
+    """
 
     X: Any
     y: NDArray[Any] | None
     weight: NDArray[Any] | None
     where: str
     groups: NDArray[Any] | None = None
+    lent: bool = False
 
     def rows(self, which: slice | NDArray[np.int64]) -> Piece:
         """Some of its rows."""
         y, weight, groups = (
             None if part is None else part[which] for part in (self.y, self.weight, self.groups)
         )
-        return Piece(self.X[which], y, weight, self.where, groups)
+        return Piece(self.X[which], y, weight, self.where, groups, self.lent)
 
 
 class Reader(Protocol):
@@ -193,7 +197,7 @@ class Source(Executor):
                     numbers, kept = self._groups.place(ids, at, last)
                 except ValueError as error:
                     raise DataError(f"{piece.where}: {error}") from error
-                last = ids[-1:]
+                last = ids[-1:].copy()
                 piece = (piece if kept is None else piece.rows(kept))._replace(groups=numbers)
             at += rows
             yield piece
@@ -247,7 +251,7 @@ class _Gathered:
         """Take rows of `piece` from `at` on, as many as there is room for; returns their number."""
         count = min(self.rows - self.filled, piece.X.shape[0] - at)
         part = piece.rows(slice(at, at + count))
-        if count < self.rows and isinstance(part.X, np.ndarray):
+        if isinstance(part.X, np.ndarray) and (count < self.rows or part.lent):
             # Copied right away, so that the piece can go.
             if self._X is None:
                 self._X = np.empty((self.rows, part.X.shape[1]), dtype=part.X.dtype)
@@ -258,8 +262,10 @@ class _Gathered:
                 )
             self._X = _as_wide(self._X, part.X.dtype)
             self._X[self.filled : self.filled + count] = part.X
+            part = part._replace(X=None)
+        if part.X is None or part.lent:
             part = part._replace(
-                X=None,
+                X=None if part.X is None else part.X.copy(),
                 y=None if part.y is None else part.y.copy(),
                 weight=None if part.weight is None else part.weight.copy(),
                 groups=None if part.groups is None else part.groups.copy(),

@@ -146,6 +146,35 @@ def test_lists_of_rows_are_float64_whatever_is_among_them():
         assert block.X.dtype == np.float64
 
 
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("block_rows", [2, 4, 8])
+def test_batches_may_fill_the_same_arrays_anew(block_rows, sparse):
+    """Rows that changed while they were summed, or labels of other rows, had any sensitivity."""
+    rng = np.random.default_rng(0)
+    table = rng.uniform(1.0, 2.0, (16, 5))
+    table[:, 4] = np.repeat(np.arange(6), 3)[:16]
+    buffer = np.empty((4, 5))
+    whose = np.empty(4, dtype=np.int64)
+
+    def batches():
+        for start in range(0, 16, 4):
+            buffer[:], whose[:] = table[start : start + 4], table[start : start + 4, 4]
+            X = buffer[:, :2]
+            if sparse:
+                X = scipy.sparse.csr_array((X.ravel(), [0, 1] * 4, range(0, 9, 2)), (4, 2))
+            yield X, buffer[:, 2], buffer[:, 3], whose
+
+    source = from_batches(batches, block_rows=block_rows)
+    blocks = list(source.blocks())
+    found = [
+        np.column_stack([block.X.toarray() if sparse else block.X, block.y, block.weight])
+        for block in blocks
+    ]
+    np.testing.assert_array_equal(np.vstack(found), table[:, :4])
+    assert source.n_groups == 6
+    np.testing.assert_array_equal(np.concatenate([b.groups for b in blocks]), table[:, 4])
+
+
 def rows_and_targets(block):
     return block.X, block.y
 
