@@ -433,10 +433,18 @@ def _files(path: Any, endings: tuple[str, ...]) -> list[str]:
         found = sorted(str(file) for file in folder.iterdir() if file.name.endswith(endings))
         if not found:
             raise DataError(f"{folder} has no files that end in {' or '.join(endings)}.")
-        return found
+        if (folder / "_delta_log").exists():
+            raise DataError(
+                f"{folder} is a table of Delta Lake, whose files also hold rows that were changed "
+                "or deleted: a record would count several times. Read it through "
+                "from_dataset(deltalake.DeltaTable(path).to_pyarrow_dataset(), ...)."
+            )
+        path = found
     paths = [os.fspath(each) for each in path]
     if not paths:
         raise ValueError("path must name at least one file; got none.")
+    if len(set(map(os.path.realpath, paths))) < len(paths):
+        raise ValueError("path must name each file once, or its rows count twice; got one twice.")
     return paths
 
 

@@ -230,6 +230,23 @@ def test_sources_of_files_can_be_sent_to_other_processes(kind, table, tmp_path):
     np.testing.assert_array_equal(next(again.blocks()).X, next(source.blocks()).X)
 
 
+def test_no_row_of_parquet_files_counts_twice(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    paths = [tmp_path / name for name in ("a.parquet", "b.parquet", "c.parquet")]
+    for path in paths[:2]:
+        parquet.write_table(pyarrow.table({"a": [1.0], "y": [0]}), path)
+    paths[2].symlink_to(paths[0])
+    assert from_parquet(paths[:2], "y").n_samples == 2
+    for twice in (paths, tmp_path):
+        with pytest.raises(ValueError, match="path must name each file once"):
+            from_parquet(twice, "y")
+    (tmp_path / "_delta_log").mkdir()
+    with pytest.raises(DataError, match="is a table of Delta Lake, whose files also hold rows"):
+        from_parquet(tmp_path, "y")
+
+
 def test_names_labels_and_weights_of_a_table(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
