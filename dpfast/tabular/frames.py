@@ -12,7 +12,14 @@ import numpy as np
 
 from dpfast._csv_form import USUAL_FORM, CsvForm
 from dpfast._files import ends_in, show_names
-from dpfast._table_files import PARQUET, Progress, show_columns, table_chunks, table_header
+from dpfast._table_files import (
+    PARQUET,
+    Progress,
+    are_names,
+    show_columns,
+    table_chunks,
+    table_header,
+)
 from dpfast._validation import did_you_mean
 from dpfast.errors import DataError
 from dpfast.preprocessing.matching import is_null
@@ -93,34 +100,37 @@ def chunks(
     return map(plain_chunk, raw_chunks(data, columns, progress, form))
 
 
-def column_of(data: Any, name: str) -> Values:
-    """One whole column of a table that is in memory."""
-    _check_columns(data, [name])
-    return _values(name, data[name])
+def columns_of(data: Any, names: Sequence[str]) -> list[Values]:
+    """Whole columns of a table that is in memory."""
+    _check_columns(data, names)
+    return [_values(name, data[name]) for name in names]
 
 
 def _check_columns(data: Any, wanted: Collection[str]) -> None:
     """Refuse a table in memory that lacks columns, or has one of them twice."""
     found = column_names(data)
     if missing := [name for name in wanted if name not in found]:
-        hint = did_you_mean(str(missing[0]), [name for name in found if isinstance(name, str)])
+        texts = [name for name in found if isinstance(name, str)]
+        lacks, has = show_columns(missing), show_names(found)
+        hint = did_you_mean(str(missing[0]), texts)
+        if texts and not are_names(found, wanted):  # nor which of the names are values of a record
+            lacks, hint = show_columns(list(wanted)), ""
+            has = f"{len(found)} others (not shown: a record, if the file they are of has no names)"
         if missing[0] in getattr(getattr(data, "index", None), "names", ()):
             hint = f" {missing[0]!r} is its index: pass table.reset_index()."
-        raise DataError(
-            f"the table lacks {show_columns(missing)}; it has {show_names(found)}.{hint}"
-        )
+        raise DataError(f"the table lacks {lacks}; it has {has}.{hint}")
     if repeated := [name for name in wanted if found.count(name) > 1]:
         raise DataError(f"the table has {show_columns(repeated)} more than once.")
 
 
-def check_persons(data: Any, name: str) -> None:
+def check_persons(data: Any, name: str, columns: Collection[str]) -> None:
     """Refuse a column of persons that holds numbers and text: 7 may be the person "007".
 
-    Files have one type a column.
+    It is one of the `columns` that will be read.  Files have one type a column.
     """
     if is_path(data):
         return
-    _check_columns(data, [name])
+    _check_columns(data, columns)
     column = data[name]
     if not isinstance(column, list | tuple):
         # Of categories, too, whose dtype says nothing of their types.

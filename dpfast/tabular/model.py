@@ -485,9 +485,9 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
         self, data: Any, schema: TableSchema, progress: Progress | None
     ) -> tuple[RowCoder, Iterator[Chunk]]:
         """What makes codes of the table's rows, and the rows."""
-        if schema.person is not None:
-            check_persons(data, schema.person)
         form, names = form_of(data, schema.csv), schema.columns_read(fit=True)
+        if schema.person is not None:
+            check_persons(data, schema.person, names)
         return RowCoder(schema, fit=True, form=form), chunks(data, names, progress, form)
 
     def _say(self, tally: Tally) -> None:

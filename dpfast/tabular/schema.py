@@ -32,7 +32,7 @@ from dpfast.tabular.declarations import (
     parse_weight,
     show,
 )
-from dpfast.tabular.frames import column_of
+from dpfast.tabular.frames import columns_of
 from dpfast.tabular.tally import Tally
 from dpfast.tabular.targets import ClassTarget, Exposure, RangeTarget, Target, Weight
 
@@ -300,7 +300,7 @@ class TableSchema:
             If a column is missing, or a value does not fit its declaration.
         """
         tally = Tally() if tally is None else tally
-        columns = [column_of(table, column.name) for column in self.features]
+        columns = columns_of(table, [column.name for column in self.features])
         result = np.empty((len(columns[0]), len(self.feature_names)))
         for (column, span), values in zip(self.spans(), columns, strict=True):
             column.write(column.coder()(values, tally), result[:, span])
@@ -314,7 +314,7 @@ class TableSchema:
         DataError
             If the column is missing, or a value does not fit its declaration.
         """
-        found: NDArray[Any] = self.target.parse(column_of(table, self.target.name))
+        found: NDArray[Any] = self.target.parse(*columns_of(table, [self.target.name]))
         return found
 
 
