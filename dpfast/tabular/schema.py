@@ -314,7 +314,8 @@ class TableSchema:
         DataError
             If the column is missing, or a value does not fit its declaration.
         """
-        found: NDArray[Any] = self.target.parse(*columns_of(table, [self.target.name]))
+        (values,) = columns_of(table, [self.target.name])
+        found: NDArray[Any] = self.target.parse(values)
         return found
 
 
