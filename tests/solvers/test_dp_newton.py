@@ -9,6 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from dpfast import Budget, Loss, Problem, ProblemShape, plan, solve
+from dpfast.column_blocks import ColumnBlock
 from dpfast.queries.coordinates import reach_of
 from dpfast.queries.estimating import scales
 from dpfast.solvers import _estimation, _estimation_coordinates
@@ -693,6 +694,23 @@ def test_steps_are_not_too_long_for_a_rare_value_that_is_thought_too_small(monke
     X[:, 2] = rare
     errors = [fitted(X, y, SQUARED, seed).w[2] + 0.3 for seed in range(5)]
     assert np.max(np.abs(errors)) < 0.05
+
+
+def test_rare_declared_categories_are_refused_less_than_undeclared_ones():
+    """Of these 0 and 1 need not be learned, so noise makes no rare one look long."""
+    k, n = 26, 4300
+    shares, w = 1.0 / np.arange(1.0, k + 1.0), np.random.default_rng(5).normal(0.0, 0.6, k)
+    refused = np.zeros((2, 6))
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        level = rng.choice(k, n, p=shares / shares.sum())
+        y = np.where(w[level] + rng.logistic(size=n) > 0.0, 1.0, -1.0)
+        for declared, blocks in enumerate(((), (ColumnBlock("one-hot", 0, k - 1),))):
+            made = Problem(np.eye(k)[level][:, 1:], y, LOGISTIC, data_norm=1.0, columns=blocks)
+            options = {"neighboring_relation": "add_or_remove_one", "column_bound": 1.0}
+            found = solve(made, "dp-newton", Budget(8.0, 1e-6), random_state=seed, **options)
+            refused[declared, seed] = np.mean(found.history["refused"] > 0.0)
+    assert refused[1].mean() < 0.85 * refused[0].mean()
 
 
 def test_a_start_where_all_slopes_are_zero_stays_where_it_is():
