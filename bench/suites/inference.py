@@ -518,16 +518,16 @@ def _one_hot(n: int) -> Population:
 
 
 def _regions(n: int) -> Population:
-    """One-hot columns of which some have hardly any positives: what is to be refused."""
+    """One-hot columns of which three have hardly any positives: what is to be refused.
+
+    Weights are drawn first, so that these are the same three, however many rows there are.
+    """
     rng = np.random.default_rng(10)
-    blocks, weights = [], []
-    for _ in range(3):
-        shares = np.arange(1.0, 10.0) ** -1.3
-        level = rng.choice(9, n, p=shares / shares.sum())
-        blocks.append(np.eye(9)[level][:, 1:])
-        weights.append(rng.normal(0.0, 0.8, 8) - 5.0 * (rng.random(8) < 0.15))
-    X = np.hstack(blocks)
-    margins = X @ np.concatenate(weights) - 1.0
+    weights = rng.normal(0.0, 0.8, (3, 8)) - 5.0 * (rng.random((3, 8)) < 0.15)
+    shares = np.arange(1.0, 10.0) ** -1.3
+    levels = rng.choice(9, (3, n), p=shares / shares.sum())
+    X = np.hstack([np.eye(9)[level][:, 1:] for level in levels])
+    margins = X @ weights.ravel() - 1.0
     return Population.of("one-hot, no positives", _losses()[0], X, _signs(rng, margins))
 
 

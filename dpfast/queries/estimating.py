@@ -74,10 +74,13 @@ from dpfast.sums import RowAccess, RowSums
 Indices = NDArray[np.int64]
 
 # Scales of slopes: the least one, and that of residuals where it adds no more than so much rounding
-# to a sum, per unit of a record's bound, with coordinates that need not reach far.
-_LEAST_SCALE, _LEAST_RESIDUAL, _LITTLE = 2.0**-8, 2.0**-12, 0.01
-# How much farther than the least limit coordinates may reach, of any loss.
-_FARTHEST = 2.0**9
+# to a sum, per unit of a record's bound, with coordinates that reach as far as is needed.
+_LEAST_SCALE, _LEAST_RESIDUAL, _LITTLE = 2.0**-8, 2.0**-12, 0.05
+# How much farther than the least limit coordinates need to reach, for tens of categories or columns
+# that are sixteen times narrower than their bounds; and how far they may, of any loss.  What
+# rounding may add to a sum for each, per unit of a record's bound, and for what is usual.
+_NEEDED, _FARTHEST = 2.0**4, 2.0**9
+_FOR_NEEDED, _FOR_FARTHEST, _USUAL = 0.2, 0.01, 2e-4
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 14.0
 # Around the scale the curvature falls from 1 to 0 over this share of it.
@@ -107,7 +110,8 @@ def scales(shape: ProblemShape) -> tuple[float, float]:
         return _LEAST_SCALE, max(1.0, loss.lipschitz)
     if not loss.even:
         return 1.0, 1.0
-    while least < _LEAST_SCALE and _moved_at(shape, least) * _least_limit(shape) > _LITTLE:
+    needed = _NEEDED * _least_limit(shape)
+    while least < _LEAST_SCALE and _moved_at(shape, least) * needed > _LITTLE:
         least *= 2.0
     return least, 1.0
 
@@ -462,11 +466,13 @@ class RowLengths(_Counts):
 def stack_limit(shape: ProblemShape) -> float:
     """Largest reach with which rounding stays far below one row's contribution.
 
-    But at least twice that of the coordinates to begin with; and up to fifty times the usual one,
-    if it is to get as far as columns ask for that are a thousand times narrower than their bounds.
+    But at least twice that of the coordinates to begin with; and farther, as rounding allows for
+    it, if it is to get as far as columns ask for that are narrower than their bounds.
     """
-    usual, least = 2e-4 / _moved(shape), _least_limit(shape)
-    return max(usual, min(50.0 * usual, _FARTHEST * least), least)
+    moved, least = _moved(shape), _least_limit(shape)
+    needed = min(_FOR_NEEDED / moved, _NEEDED * least)
+    farthest = min(_FOR_FARTHEST / moved, _FARTHEST * least)
+    return max(_USUAL / moved, farthest, needed, least)
 
 
 def _least_limit(shape: ProblemShape) -> float:

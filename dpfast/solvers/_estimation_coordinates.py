@@ -24,7 +24,7 @@ from dpfast.queries import bounded, symmetric
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers._column_ranges import ALL, ColumnRanges, learn_ranges
-from dpfast.solvers._coordinates import Estimate
+from dpfast.solvers._coordinates import Estimate, declared
 
 #: Radius of rows while columns and correlations are learned, over the root of their number; in the
 #: first round no row is longer than 1.
@@ -61,7 +61,10 @@ def learn_columns(
     mechanisms: tuple[Gaussian, ...],
     curator: Curator,
 ) -> Columns:
-    """Mean, deviation and height of every column, whose entries are within `bound`, private."""
+    """Mean, deviation and height of every column, whose entries are within `bound`, private.
+
+    The values of declared categories are 0 and 1, which need not be learned.
+    """
     d, n, root = shape.n_features, shape.n_samples, math.sqrt(shape.dim)
     # In these units no row is longer than the root.
     unit = shape.data_norm / root
@@ -72,6 +75,7 @@ def learn_columns(
         wide = _WIDER * told.deviation / unit
         scale = np.where(told.believed, np.minimum(wide, scale), scale)
         top = np.where(told.believed, np.minimum(_SPIKES_END * wide, top), top)
+    categories = declared(shape, "one-hot")
     least = _LEAST_VARIANCE * scale**2
     centers, variances, sizes = Estimate(d), Estimate(d), Estimate(d)
     for turn, mechanism in enumerate(mechanisms):
@@ -92,6 +96,7 @@ def learn_columns(
         sure = np.maximum(np.maximum(away - 2.0 * blur, 0.15 * away), 1e-9)
         height = (known + 2.0 * variances.deviation()) / sure
         height = np.minimum(np.maximum(height, _LEAST_HEIGHT * deviation), top)
+        height = np.where(categories, 0.5 / unit, height)
         # Rows of a rare value are to stay within the radius of the next round.
         radius = REACH * root
         scale = np.maximum(deviation, height / (_HEARD * radius))

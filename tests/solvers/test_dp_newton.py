@@ -9,10 +9,18 @@ import pytest
 from scipy.special import ndtr
 
 from dpfast import Budget, Loss, Problem, ProblemShape, plan, solve
+from dpfast.column_blocks import ColumnBlock
+from dpfast.queries.coordinates import reach_of
 from dpfast.queries.estimating import scales
 from dpfast.solvers import _estimation, _estimation_coordinates
 from dpfast.solvers._estimation import Start, _denoised, _semidefinite, _Tail
-from dpfast.solvers.dp_newton import COV_TYPES, LEAST_RATIO, range_round, shares_of
+from dpfast.solvers.dp_newton import (
+    _COORDINATES,
+    COV_TYPES,
+    LEAST_RATIO,
+    range_round,
+    shares_of,
+)
 
 BUDGET = Budget(1.0, 1e-6)
 LOSSES = (Loss("logistic"), Loss("squared"), Loss("huber", 0.2))
@@ -576,8 +584,28 @@ def test_residuals_are_told_apart_as_finely_as_rounding_lets():
         least.append(math.log2(scales(shape)[0]))
         for mechanism, _ in plan(shape, "dp-newton", BUDGET).accesses:
             query = mechanism.query
-            assert query.rounding_error() < 0.02 * query.sensitivity("replace_one")
+            assert query.rounding_error() <= 0.21 * query.sensitivity("replace_one")
     assert least == [-12.0, -8.0, -8.0, -12.0]
+
+
+@pytest.mark.parametrize("loss", [SQUARED, HUBER, "gamma"], ids=str)
+def test_many_rows_let_coordinates_reach_as_far_as_narrow_columns_and_categories_ask(loss):
+    """Where rounding kept them short, a million rows had intervals 25 times too wide, or none."""
+    k = 60
+    shares = 1.0 / np.arange(1.0, k + 1.0)
+    shares /= shares.sum()
+    categories = np.diag(shares[1:]) - np.outer(shares[1:], shares[1:])
+    narrow = np.eye(12) / 36.0
+    for n, norm, columns in ((300_000, 2.0, categories), (1_000_000, math.sqrt(12.0), narrow)):
+        shape = ProblemShape(n, len(columns), norm, loss)
+        values, vectors = np.linalg.eigh(columns)
+        white = np.eye(shape.dim)
+        white[:-1, :-1] = vectors / np.sqrt(values)
+        settled = plan(shape, "dp-newton", BUDGET)
+        assert reach_of(shape, white) <= _COORDINATES * settled.settings.limit
+        for mechanism, _ in settled.accesses:
+            rounding = mechanism.query.rounding_error()
+            assert rounding <= 0.21 * mechanism.query.sensitivity("replace_one")
 
 
 def test_a_ridge_belongs_to_the_estimand():
@@ -666,6 +694,23 @@ def test_steps_are_not_too_long_for_a_rare_value_that_is_thought_too_small(monke
     X[:, 2] = rare
     errors = [fitted(X, y, SQUARED, seed).w[2] + 0.3 for seed in range(5)]
     assert np.max(np.abs(errors)) < 0.05
+
+
+def test_rare_declared_categories_are_refused_less_than_undeclared_ones():
+    """Of these 0 and 1 need not be learned, so noise makes no rare one look long."""
+    k, n = 26, 4300
+    shares, w = 1.0 / np.arange(1.0, k + 1.0), np.random.default_rng(5).normal(0.0, 0.6, k)
+    refused = np.zeros((2, 6))
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        level = rng.choice(k, n, p=shares / shares.sum())
+        y = np.where(w[level] + rng.logistic(size=n) > 0.0, 1.0, -1.0)
+        for declared, blocks in enumerate(((), (ColumnBlock("one-hot", 0, k - 1),))):
+            made = Problem(np.eye(k)[level][:, 1:], y, LOGISTIC, data_norm=1.0, columns=blocks)
+            options = {"neighboring_relation": "add_or_remove_one", "column_bound": 1.0}
+            found = solve(made, "dp-newton", Budget(8.0, 1e-6), random_state=seed, **options)
+            refused[declared, seed] = np.mean(found.history["refused"] > 0.0)
+    assert refused[1].mean() < 0.85 * refused[0].mean()
 
 
 def test_a_start_where_all_slopes_are_zero_stays_where_it_is():
