@@ -15,7 +15,7 @@ from dpfast._typing import Vector
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.groups import index_groups
-from dpfast.preprocessing._columns import column_bounds
+from dpfast.preprocessing._columns import NumberColumns, column_bounds
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport, relation_of
 from dpfast.privacy.budget import check_promise
 from dpfast.queries.columns import GroupedColumns
@@ -37,7 +37,9 @@ class Task(NamedTuple):
     relation: str
 
 
-class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateScaler(  # type: ignore[misc]
+    NumberColumns, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+):
     """A scaler that learns from the data what its budget allows; parameters as in the subclasses.
 
     Every value is cut to its declared bounds before anything is computed from it.

@@ -403,9 +403,10 @@ def _largest(role: str, name: Any, columns: Mapping[str, Any]) -> float:
             f'one: declare its range, {{"{name}": [0, largest]}}.'
         )
     column = parse_column(name, columns[name], False, {})
-    if not isinstance(column, NumberColumn) or column.low < 0.0 or column.learn:
+    high = column.high if isinstance(column, NumberColumn) else 1.0
+    if column != NumberColumn(name, low=0.0, high=high):
         raise DataError(
-            f"the {role} {name!r} must be declared as a range [0, largest]; got "
-            f"{show(columns[name])}."
+            f"the {role} {name!r} must be declared as a range [0, largest] and nothing else, since "
+            f"small ones are left as they are; got {show(columns[name])}."
         )
-    return column.high
+    return high
