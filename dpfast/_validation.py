@@ -146,6 +146,11 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     return f" Did you mean {folded[close[0]]!r}?" if close else ""
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: 1 row, 2 rows."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def id_names(names: Iterable[str]) -> list[str]:
     """Those of the names that say who or what a row is, such as patient_id, stayID, MRN."""
     return [name for name in names if _ID.search(name)]

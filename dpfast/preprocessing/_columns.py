@@ -149,8 +149,7 @@ def by_column(
     entries = list(value)
     if len(entries) != n_features:
         raise ValueError(
-            f"{name} must have one entry for each of the {n_features} columns of X; "
-            f"got {len(entries)}."
+            f"{name} must have as many entries as X has columns, {n_features}; got {len(entries)}."
         )
     columns = [f"x{j}" for j in range(n_features)] if feature_names is None else list(feature_names)
     return list(zip(columns, entries, strict=True))

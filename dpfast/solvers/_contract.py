@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._typing import Vector
-from dpfast._validation import check_choice, check_real
+from dpfast._validation import check_choice, check_real, counted
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Access
@@ -97,7 +97,7 @@ class Plan(Generic[S]):
         shape = self.shape
         if isinstance(shape, ProblemShape):
             what = (
-                f"{shape.n_samples:,} {shape.unit}s x {shape.n_features:,} columns"
+                f"{counted(shape.n_samples, shape.unit)} x {counted(shape.n_features, 'column')}"
                 f"{' + intercept' if shape.intercept else ''}, {shape.loss.name} loss, "
                 f"{'no ridge' if shape.alpha is None else f'ridge alpha={shape.alpha:.4g}'}"
             )
