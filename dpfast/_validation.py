@@ -132,7 +132,7 @@ def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "
     """Return `value` if it is one of the strings in `choices`."""
     if isinstance(value, str) and value in choices:
         return value
-    expected = "one of " + ", ".join(repr(choice) for choice in choices)
+    expected = "one of " * (len(choices) > 1) + ", ".join(repr(choice) for choice in choices)
     if not isinstance(value, str):
         raise TypeError(_message(name, expected, value, hint))
     hint = f"{hint}{did_you_mean(value, choices)}".strip()

@@ -27,6 +27,7 @@ from dpfast.cli._arguments import (
     model_of,
     prior_of,
     seed,
+    threshold,
 )
 from dpfast.cli._baselines import baselines
 from dpfast.cli._screen import (
@@ -99,8 +100,9 @@ def add(commands: Commands) -> None:
     add_account(fit)
     fit.add_argument("--test", metavar="TEST", help="also measure accuracy on these rows")
     fit.add_argument(
-        "--threshold", type=float, metavar="P",
-        help="probability from which on --test counts a row as the second class (default: 0.5)",
+        "--threshold", type=threshold, metavar="P",
+        help="probability from which on --test counts a row as the second class (default: 0.5; "
+        "--set threshold=balanced learns one privately)",
     )  # fmt: skip
     add_relation(fit)
     add_solver(fit)

@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._validation import check_real
@@ -67,6 +64,10 @@ def column_blocks(transformer: Any) -> tuple[ColumnBlock, ...]:
     ColumnBlock(kind='number', start=0, stop=1)
     ColumnBlock(kind='one-hot', start=1, stop=4)
     """
+    # Whoever has such a transformer has loaded these, which take a fifth of a second.
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+
     if isinstance(transformer, Pipeline):
         steps = [step for _, step in transformer.steps if step not in (None, "passthrough")]
         return column_blocks(steps[-1] if steps else None)
@@ -92,6 +93,8 @@ def column_blocks(transformer: Any) -> tuple[ColumnBlock, ...]:
 
 def _moved(part: Any, place: slice) -> tuple[ColumnBlock, ...]:
     """Blocks of a part of a table, where its columns stand."""
+    from sklearn.preprocessing import FunctionTransformer
+
     if part == "passthrough" or (isinstance(part, FunctionTransformer) and part.func is None):
         return _numbers(place.start, place.stop)
     return tuple(

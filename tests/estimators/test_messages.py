@@ -133,7 +133,7 @@ class TestRows:
         with pytest.raises((TypeError, ValueError), match="PublicOneHotEncoder") as caught:
             model().fit(rows, y)
         if not isinstance(rows, list):
-            assert "the columns 'sex' hold" in str(caught.value)
+            assert "the column 'sex' holds" in str(caught.value)
         assert "secret" not in str(caught.value)
 
     def test_missing_values_bring_no_advice_that_leaks(self, data):

@@ -312,20 +312,20 @@ class TestRoles:
             ({"a": [0, 1], "y": [0, 1], "target": "y", "weight": "w"}, "weight 'w' is not in"),
             (
                 {"a": [0, 1], "w": [-1, 1], "y": [0, 1], "target": "y", "weight": "w"},
-                "the weight 'w' must be declared as a range",
+                "the weight 'w' must be declared as \\[0, largest\\]",
             ),
             *(
                 ({"a": [0, 1], "w": entry, "y": [0, 1], "target": "y", "weight": "w"}, message)
                 for entry, message in [
-                    ([1, 4], r"range \[0, largest\] and nothing else, .*; got \[1, 4\]"),
-                    ({"range": [0, 4], "transform": "log1p"}, "and nothing else, .*log1p"),
-                    ({"range": [0, 4], "missing": 1}, "and nothing else, .*missing"),
-                    (["a", "b"], "and nothing else, .*; got"),
+                    ([1, 4], r"as \[0, 4\], .*; got \[1, 4\]"),
+                    ({"range": [0, 4], "transform": "log1p"}, "nothing beside it, .*log1p"),
+                    ({"range": [0, 4], "missing": 1}, "nothing beside it, .*missing"),
+                    (["a", "b"], r"\[0, largest\], .*; got"),
                 ]
             ),
             (
                 {"a": [0, 1], "e": [1, 4], "y": [0, 9], "target": "y", "exposure": "e"},
-                r"the exposure 'e' must be declared as a range \[0, largest\].*; got \[1, 4\]",
+                r"the exposure 'e' must be declared as \[0, 4\].*; got \[1, 4\]",
             ),
             (
                 {"a": [0, 1], "e": [0, 1], "y": ["n", "p"], "target": "y", "exposure": "e"},
