@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._validation import check_real
 from dpfast.column_blocks import ColumnBlock
 
 
-class NumberColumns:
+class NumberColumns(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A transformer from numbers to as many numbers."""
 
     n_features_in_: int

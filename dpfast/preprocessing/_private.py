@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import fitted_or_as_before, validated
@@ -37,9 +36,7 @@ class Task(NamedTuple):
     relation: str
 
 
-class PrivateScaler(  # type: ignore[misc]
-    NumberColumns, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
-):
+class PrivateScaler(NumberColumns):
     """A scaler that learns from the data what its budget allows; parameters as in the subclasses.
 
     Every value is cut to its declared bounds before anything is computed from it.

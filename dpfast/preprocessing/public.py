@@ -144,9 +144,7 @@ def _frame_column(column: Any) -> NDArray[Any] | Distinct:
     return Distinct([*_texts(objects(found)), "nan"], places)
 
 
-class BoundedScaler(  # type: ignore[misc]
-    NumberColumns, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
-):
+class BoundedScaler(NumberColumns):
     """Cut each column to public bounds and scale it linearly.
 
     Use it where :class:`sklearn.preprocessing.MinMaxScaler` or ``StandardScaler`` would read the

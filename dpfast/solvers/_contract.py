@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
@@ -71,6 +71,10 @@ class Plan(Generic[S]):
     objective: Any = None
 
     def __post_init__(self) -> None:
+        if not is_dataclass(self.settings):
+            raise TypeError(
+                f"settings of a plan must be a dataclass; got {type(self.settings).__name__}."
+            )
         object.__setattr__(self, "expected", MappingProxyType(dict(self.expected)))
 
     @cached_property

@@ -261,6 +261,14 @@ class TestTarget:
         with pytest.raises(DataError, match=r"'income', row 3 of the data: .*'low' or 'high'; got"):
             schema.encode_target({"income": labels})
 
+    @pytest.mark.parametrize("n", [3, 5000])
+    def test_a_target_in_texts(self, n):
+        """Of few texts, and of so many that PyArrow reads them."""
+        schema = TableSchema.from_bounds({"a": [0, 1], "y": [0, 50]}, target="y")
+        texts = [f"{row % 7}.5" for row in range(n)]
+        for column in (texts, np.array(texts), np.array(texts, dtype=object)):
+            assert schema.encode_target({"y": column}).tolist() == list(map(float, texts))
+
     def test_a_missing_number(self):
         schema = TableSchema.from_bounds({"a": [0, 1], "y": [0, 50]}, target="y")
         assert schema.encode_target({"y": ["1", "99"]}).tolist() == [1.0, 99.0]
