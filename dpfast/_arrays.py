@@ -397,7 +397,12 @@ def _check_columns(name: str, table: Any) -> None:
     if bad:
         kinds = {kind for _, kind in bad}
         kind = kinds.pop() if len(kinds) == 1 else "?"
-        _refuse(name, kind, f"the columns {_listed(column for column, _ in bad)} hold {{}}")
+        listed = _listed(column for column, _ in bad)
+        _refuse(
+            name,
+            kind,
+            f"the column{'s' * (len(bad) > 1)} {listed} hold{'s' * (len(bad) == 1)} {{}}",
+        )
 
 
 def _listed(names: Iterable[Any]) -> str:

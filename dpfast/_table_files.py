@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpfast._csv_form import SEPARATORS, USUAL_FORM, CsvForm
 from dpfast._files import ends_in, show_names
-from dpfast._validation import did_you_mean
+from dpfast._validation import counted, did_you_mean
 from dpfast.errors import DataError
 
 _CHUNK_ROWS = 50_000
@@ -412,8 +412,8 @@ def _check_header(
     name, hint = os.fspath(path), "Names must stand in the first line, and match exactly."
     words = [word for field in header for word in re.split("[,;|\t]", field)]
     named = are_names(words, columns)
-    fields = f"{len(header)} field{'s' * (len(header) > 1)}"
-    found = f"The first line has {fields}, and not half of these names."
+    fields = counted(len(header), "field")
+    found = f"The first line has {fields}, not shown since it could be a record."
     if named:
         found = f"The file has: {show_names(header)}."
     if missing := [column for column in columns if column not in header]:
@@ -457,20 +457,30 @@ def _refuse_row(
         deque(itertools.islice(reader, index + 1), maxlen=0)
         line = reader.line_num
     raise DataError(
-        f"{os.fspath(path)}, line {line}: {width} fields where the header has {expected}. "
-        f"Put values that contain {SEPARATORS[form.separator]} in double quotes: "
+        f"{os.fspath(path)}, line {line}: {counted(width, 'field')} where the header has "
+        f"{expected}. Put values that contain {SEPARATORS[form.separator]} in double quotes: "
         f'"a{form.separator} b".'
     )
 
 
 def are_names(found: Collection[str], wanted: Collection[str]) -> bool:
-    """Whether half of the columns that are wanted are among what stands where names should.
+    """Whether half of several columns that are wanted are among what stands where names should.
 
-    Otherwise it could be a record, in which a value happens to be called like a column, and is not
-    to be shown.
+    Otherwise, or if the rest holds a number, it could be a record, in which a value happens to be
+    called like a column, and is not to be shown.
     """
     words, names = ({str(name).strip().casefold() for name in of} for of in (found, wanted))
-    return 2 * len(words & names) >= len(names)
+    several = len(names) > 1 and 2 * len(words & names) >= len(names)
+    return several and not any(map(is_number, words - names))
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number, as Python writes it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def show_columns(names: Sequence[str]) -> str:

@@ -132,7 +132,7 @@ def check_choice(name: str, value: object, choices: Sequence[str], hint: str = "
     """Return `value` if it is one of the strings in `choices`."""
     if isinstance(value, str) and value in choices:
         return value
-    expected = "one of " + ", ".join(repr(choice) for choice in choices)
+    expected = "one of " * (len(choices) > 1) + ", ".join(repr(choice) for choice in choices)
     if not isinstance(value, str):
         raise TypeError(_message(name, expected, value, hint))
     hint = f"{hint}{did_you_mean(value, choices)}".strip()
@@ -144,6 +144,11 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     folded = {choice.casefold(): choice for choice in choices}
     close = difflib.get_close_matches(word.casefold(), folded, 1, cutoff=0.7)
     return f" Did you mean {folded[close[0]]!r}?" if close else ""
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: 1 row, 2 rows."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def id_names(names: Iterable[str]) -> list[str]:

@@ -17,6 +17,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from dpfast import _kernels
+from dpfast._validation import counted
 
 # Rows that are written out at once.
 _ROWS = 8192
@@ -96,7 +97,8 @@ class CodedMatrix:
         )
 
     def __repr__(self) -> str:
-        return f"<{self.shape[0]:,} rows x {self.shape[1]:,} columns in {self.nbytes:,} bytes>"
+        rows, columns = counted(self.shape[0], "row"), counted(self.shape[1], "column")
+        return f"<{rows} x {columns} in {self.nbytes:,} bytes>"
 
     def __reduce__(self) -> Any:
         return CodedMatrix._of, (self._parts,)

@@ -253,8 +253,9 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator : dpfast estimator
-        Its bounds (`data_norm`, and `classes` or `target_bounds`) must be declared; its `epsilon`,
-        `delta`, `accountant` and `random_state` are not used.
+        Its bounds (`data_norm`, and `classes` or `target_bounds`) must be declared. Leave out
+        `epsilon` and `delta`, which the search gives it; other values than the search's are
+        refused. `accountant` and `random_state` are not used.
     param_grid : dict or list of dicts
         As for :class:`sklearn.model_selection.GridSearchCV`.
     epsilon : float, default=1.0
@@ -481,6 +482,14 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"fits go through a ledger; got {type(estimator).__name__}. In a pipeline the "
                 "search is the last step, after what dpfast.preprocessing encodes."
             )
+        for name in ("epsilon", "delta"):
+            own, whole = getattr(estimator, name), getattr(self, name)
+            if own not in (whole, getattr(type(estimator), name)):
+                raise ValueError(
+                    f"{name} must be that of the whole search, {whole!r}; got {own!r} on the "
+                    f"estimator, where it has no effect. Give PrivateSearchCV the {name} to "
+                    "promise, and leave it out of the estimator."
+                )
         candidates = [dict(params) for params in ParameterGrid(self.param_grid)]
         bounds = "classes" if isinstance(estimator, PrivateLinearClassifier) else "target_bounds"
         for params in candidates:

@@ -414,8 +414,8 @@ def _check_columns(columns: tuple[ColumnBlock, ...], n_features: int) -> None:
         raise ValueError(
             f"columns (of an estimator: column_blocks) must declare each of the {n_features} "
             f"columns once, in their order; got {[(each.start, each.stop) for each in columns]}. "
-            "Move an encoder's blocks to where its columns stand, and declare every other column "
-            "i as ColumnBlock('number', i, i + 1)."
+            "dpfast.preprocessing.column_blocks lists those of a fitted ColumnTransformer or "
+            "Pipeline; declare every other column i as ColumnBlock('number', i, i + 1)."
         )
 
 

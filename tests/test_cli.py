@@ -582,6 +582,8 @@ class TestPlan:
         assert settled.solver in out
         for name, value in settled.expected.items():
             assert f"{value:.4g} {EXPECTED[name]}" in out
+        u = settled.parameters["rows_per_weight"]
+        assert f"Of a class with less than {50.0 / u:.2g} % of the rows little is learned" in out
         assert "Nothing was spent." in out
         parts = ("To expect", "best possible: about", "Accesses to the data", "Settings of the")
         assert sorted(parts, key=out.index) == list(parts)

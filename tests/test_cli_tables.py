@@ -312,6 +312,7 @@ class TestFit:
             (("--set", 'solver_options={"step": 1, "iteration": 9}'), "Did you mean 'iterations'?"),
             (("--set", 'solver_options={"iterations": -1}'), "iterations"),
             (("--threshold", "0.3"), "--threshold must come with --test"),
+            (("--threshold", "balanced"), "'dpfast fit --set threshold=balanced' learns one"),
             (("--max-rows-per-person", "3"), "--max-rows-per-person must come with --person"),
             (("--account-budget", "3,1e-5"), "--account-budget must come with --account"),
             (("--account", "a.json"), "there is no account a.json yet"),

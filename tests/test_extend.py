@@ -1,6 +1,7 @@
 """docs/guide/extend.md is true: its query, mechanism and solver are added, and a loss in Python."""
 
 import dataclasses
+import math
 import re
 import sys
 from pathlib import Path
@@ -23,7 +24,16 @@ from replay import replay
 from test_architecture import trespasses
 from test_replay import neighbors
 
-from dpfast import Budget, Ledger, LogisticRegression, Problem, ProblemShape, plan, solve
+from dpfast import (
+    Budget,
+    BudgetAccountant,
+    Ledger,
+    LogisticRegression,
+    Problem,
+    ProblemShape,
+    plan,
+    solve,
+)
 from dpfast.curator import Curator
 from dpfast.losses import loss_names
 from dpfast.objectives import PythonErm, PythonLoss
@@ -231,3 +241,20 @@ def test_a_plan_is_for_the_neighbors_that_are_asked_for(descent, monkeypatch, ch
     monkeypatch.setitem(SOLVERS, "descent", dataclasses.replace(solver, plan=other))
     with pytest.raises(ValueError, match="that are asked for, 'replace_one'; got"):
         plan(small_problem(), "descent", Budget(1.0, 1e-6))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"iterations": 0}, {"iterations": 2.5}, {"iterations": "3"}, {"step": math.nan}]
+)
+def test_the_solver_checks_its_options_before_anything_is_spent(descent, wrong):
+    (name,) = wrong
+    with BudgetAccountant(Budget(9.0, 1e-3)) as account:
+        with pytest.raises(ValueError, match=f"{name} must be .*; got {wrong[name]!r}"):
+            solve(small_problem(), "descent", Budget(1.0, 1e-6), **wrong)
+        assert account.events == ()
+
+
+def test_settings_are_a_dataclass(descent):
+    settled = plan(small_problem(), "descent", Budget(1.0, 1e-6))
+    with pytest.raises(TypeError, match="settings of a plan must be a dataclass; got dict"):
+        dataclasses.replace(settled, settings={})

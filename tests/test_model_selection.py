@@ -361,6 +361,9 @@ def test_nothing_is_spent_on_a_wrong_search(table):
         (search(estimator=LinearSVC(data_norm=1.0)), ValueError, "classes must be declared"),
         (search(estimator=classifier(data_norm=None)), ValueError, "data_norm must be declared"),
         (search(grid={"epsilon": [1.0, 2.0]}), ValueError, "must not hold epsilon"),
+        # A budget of the model's own would be replaced in silence.
+        (search(classifier(epsilon=0.5)), ValueError, r"epsilon must be .*, 8\.0; got 0\.5 on"),
+        (search(classifier(delta=0.0)), ValueError, r"delta must be .*, 1e-06; got 0\.0 on"),
         (search(grid={"alpha": [-1.0]}), ValueError, "alpha must be"),
         (search(grid={"alpah": [1.0]}), ValueError, "alpah"),
         (search(mean_runs=1.0), ValueError, "mean_runs must be"),
@@ -388,6 +391,10 @@ def test_nothing_is_spent_on_a_wrong_search(table):
         with pytest.raises(ValueError, match="only the declared classes"):
             search().fit(X, y + 1)
         assert accountant.events == ()
+
+
+def test_the_same_budget_may_stand_twice(table):
+    assert search(classifier(epsilon=8.0)).fit(*table).privacy_.epsilon <= 8.0
 
 
 def test_no_warning_of_a_leak(table):

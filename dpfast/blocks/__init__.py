@@ -206,7 +206,7 @@ def from_csv(
         A name that ends in .gz, .bz2 or .zst is decompressed.
     target, columns, sample_weight, groups
         As for :func:`from_parquet`.  All columns but the target are read as float64, and the groups
-        as texts.
+        as texts.  Where names are numbers, `columns` must be given: they could be a record.
     block_rows, read_ahead
         As for :func:`from_npy`.
 

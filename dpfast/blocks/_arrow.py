@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._table_files import NO_TEXT, PARQUET, are_names, import_parquet
+from dpfast._table_files import NO_TEXT, PARQUET, are_names, import_parquet, is_number
 from dpfast._validation import id_names, warn
 from dpfast.blocks._arrays import file_facts
 from dpfast.blocks._source import Piece
@@ -312,6 +312,13 @@ class CsvReader(_ColumnReader):
         with self._open() as stream:
             header = stream.schema.names
         roles.check()
+        if columns is None and any(map(is_number, set(header) - set(roles.named))):
+            # The features are numbers, so that a record has some.
+            raise DataError(
+                f"{self.path}: the first line must hold the names of the columns; it holds "
+                "numbers, as a record does. Write a line of names above it. If numbers are the "
+                "names, name the features by columns=[...]."
+            )
         _check_found(self.path, header, roles.named)
         self._header = header
         names = [c for c in (columns or header) if c != target]

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._arrays import in_order, refuse_masked
-from dpfast._validation import check_flag
+from dpfast._validation import check_flag, counted
 from dpfast.blocks._contract import Block, Executor, check_name
 from dpfast.blocks._groups import keys_of
 from dpfast.errors import DataError
@@ -142,11 +142,11 @@ class DaskBlocks(Executor):
         return super().layout if self.n_groups is None else self._layout
 
     def __repr__(self) -> str:
+        columns = counted(self.n_features, "column")
         if self.n_groups is not None:
-            return f"<{self.n_groups:,} groups x {self.n_features:,} columns in dask partitions>"
+            return f"<{counted(self.n_groups, 'group')} x {columns} in dask partitions>"
         return (
-            f"<{self.n_samples:,} rows x {self.n_features:,} columns in {len(self.sizes):,} dask "
-            f"partitions>"
+            f"<{counted(self.n_samples, 'row')} x {columns} in {len(self.sizes):,} dask partitions>"
         )
 
     def digest(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from dpfast._validation import check_flag, check_integer
+from dpfast._validation import check_flag, check_integer, counted
 from dpfast.blocks._contract import Block, Executor
 from dpfast.blocks._groups import GroupBlocks, group_starts
 from dpfast.coded import CodedMatrix
@@ -134,10 +134,11 @@ class Source(Executor):
         self._begins = [*range(0, self.n_samples, self._block_rows), self.n_samples]
 
     def __repr__(self) -> str:
+        columns = counted(self.n_features, "column")
         if self.n_groups is not None:
-            return f"<{self.n_groups:,} groups x {self.n_features:,} columns, {self._reader!r}>"
+            return f"<{counted(self.n_groups, 'group')} x {columns}, {self._reader!r}>"
         return (
-            f"<{self.n_samples:,} rows x {self.n_features:,} columns in {len(self.sizes):,} blocks,"
+            f"<{counted(self.n_samples, 'row')} x {columns} in {counted(len(self.sizes), 'block')},"
             f" {self._reader!r}>"
         )
 

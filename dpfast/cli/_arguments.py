@@ -140,7 +140,7 @@ def add_scored(command: argparse.ArgumentParser, rows: str) -> None:
     command.add_argument("model", metavar="MODEL.json", help="model file written by 'dpfast fit'")
     command.add_argument("data", metavar="DATA", help=f"{rows}: .csv, .csv.gz or .parquet")
     command.add_argument(
-        "--threshold", type=float, metavar="P",
+        "--threshold", type=threshold, metavar="P",
         help="probability from which on a row counts as the second of two classes (default: 0.5, "
         "or what the model learned)",
     )  # fmt: skip
@@ -248,6 +248,17 @@ def count(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text!r}")
     return number
+
+
+def threshold(text: str) -> float:
+    """A number, since what is learned is learned in a fit."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a number between 0 and 1; got {text!r}. 'dpfast fit --set "
+            "threshold=balanced' learns one privately"
+        ) from None
 
 
 def seed(text: str) -> int:

@@ -6,6 +6,7 @@ import argparse
 
 from rich.table import Table
 
+from dpfast._validation import counted
 from dpfast.cli._arguments import Commands, add_csv, add_json, add_table, schema_of
 from dpfast.cli._screen import UndeclaredError, console, located, reading, say, show_json
 from dpfast.errors import DataError
@@ -69,10 +70,10 @@ def _show(path: str, tally: Tally) -> None:
     """The counts by column, and what to declare otherwise."""
     advice = f"{tally.advice}\n\n" * bool(tally.advice)
     if not (tally.undeclared or tally.cut):
-        as_declared = f"{path}: every value of {tally.rows:,} rows is as it was declared."
+        as_declared = f"{path}: every value of {counted(tally.rows, 'row')} is as it was declared."
         say(f"{as_declared}\n\n{advice}{_UNPROTECTED}")
         return
-    screen = Table(title=f"{path}: {tally.rows:,} rows", title_justify="left")
+    screen = Table(title=f"{path}: {counted(tally.rows, 'row')}", title_justify="left")
     screen.add_column("column")
     for name in ("never declared", "outside the range"):
         screen.add_column(name, justify="right")

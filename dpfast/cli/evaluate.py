@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dpfast._validation import counted
 from dpfast.cli._arguments import Commands, add_json, add_scored, scored_model
 from dpfast.cli._screen import located, reading, say, show_json, show_scores
 from dpfast.errors import DataError
@@ -55,6 +56,6 @@ def run(arguments: argparse.Namespace) -> None:
             },
         )
         return
-    title = f"{tally.rows:,} rows of {Path(arguments.data).name}"
+    title = f"{counted(tally.rows, 'row')} of {Path(arguments.data).name}"
     show_scores(title, {Path(arguments.model).name: scores})
     say(_UNPROTECTED)

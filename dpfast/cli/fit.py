@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpfast._validation import id_names
+from dpfast._validation import counted, id_names
 from dpfast.cli._account import account_facts, account_text, add_account, begun, open_account
 from dpfast.cli._arguments import (
     Commands,
@@ -27,6 +27,7 @@ from dpfast.cli._arguments import (
     model_of,
     prior_of,
     seed,
+    threshold,
 )
 from dpfast.cli._baselines import baselines
 from dpfast.cli._screen import (
@@ -99,8 +100,9 @@ def add(commands: Commands) -> None:
     add_account(fit)
     fit.add_argument("--test", metavar="TEST", help="also measure accuracy on these rows")
     fit.add_argument(
-        "--threshold", type=float, metavar="P",
-        help="probability from which on --test counts a row as the second class (default: 0.5)",
+        "--threshold", type=threshold, metavar="P",
+        help="probability from which on --test counts a row as the second class (default: 0.5; "
+        "--set threshold=balanced learns one privately)",
     )  # fmt: skip
     add_relation(fit)
     add_solver(fit)
@@ -224,8 +226,9 @@ def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -
         return
     schema = fit.plan.schema
     say(
-        f"{arguments.data}: {rows:,} {fit.plan.noun}s, {len(schema.features)} columns, encoded as "
-        f"{len(schema.feature_names)} features; target {schema.target.name!r}, "
+        f"{arguments.data}: {counted(rows, fit.plan.noun)}, "
+        f"{counted(len(schema.features), 'column')}, encoded as "
+        f"{counted(len(schema.feature_names), 'feature')}; target {schema.target.name!r}, "
         f"{_described(fit.plan, model)}."
     )
     changes = _CHANGES[arguments.neighboring_relation, fit.plan.noun]
@@ -347,7 +350,7 @@ def _show(
 
 
 def _show_scores(path: str, rows: int, results: dict[str, Scores]) -> None:
-    title = f"Test on {rows:,} rows of {Path(path).name}"
+    title = f"Test on {counted(rows, 'row')} of {Path(path).name}"
     show_scores(title, {_NAMES[key]: found for key, found in results.items()})
     say(
         "Only the private model may be released. The other rows, and all test scores, are "

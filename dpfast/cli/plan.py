@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
+from dpfast._validation import counted
 from dpfast.cli._arguments import (
     PICTURES,
     Commands,
@@ -37,6 +38,7 @@ from dpfast.privacy.budget import check_promise
 from dpfast.privacy.report import shares_told
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan, plan
+from dpfast.solvers._whitened_rules import least_share
 from dpfast.solvers.meanings import EXPECTED, SETTINGS
 from dpfast.tabular.fitting import NOUNS
 
@@ -180,9 +182,9 @@ def _show(planned: Plan[Any], events: tuple[Event, ...]) -> None:
             ("solver", planned.solver),
             (
                 "problem",
-                f"{shape.n_samples:,} {NOUNS[shape.unit]}s x {shape.n_features:,} columns and an "
-                f"intercept, rows of norm at most {shape.data_norm:g}, {shape.loss.name} loss, "
-                f"{ridge}",
+                f"{counted(shape.n_samples, NOUNS[shape.unit])} x "
+                f"{counted(shape.n_features, 'column')} and an intercept, rows of norm at most "
+                f"{shape.data_norm:g}, {shape.loss.name} loss, {ridge}",
             ),
             (
                 "budget",
@@ -200,6 +202,9 @@ def _show(planned: Plan[Any], events: tuple[Event, ...]) -> None:
             "(A model that gives both classes one half has a mean loss of 0.693. Where one row in "
             "100 is positive, the best constant has 0.056; one in 1,000, 0.0079.)"
         )
+    u = planned.parameters.get("rows_per_weight")
+    if u is not None and shape.loss.kind != "regression" and (least := least_share(u)) < 0.5:
+        say(f"(Of a class with less than {100.0 * least:.2g} % of the rows little is learned.)")
     if shape.blocks is not None and "seconds" in planned.expected:
         say("(Rows in blocks are read and encoded anew in every pass, which takes longer.)")
     if not keys:

@@ -13,6 +13,7 @@ import numpy as np
 from dpfast._csv_form import CsvForm
 from dpfast._files import atomic_file, atomic_writer, ends_in
 from dpfast._table_files import PARQUET, import_parquet
+from dpfast._validation import counted
 from dpfast.cli._arguments import Commands, add_json, add_scored, scored_model
 from dpfast.cli._screen import UndeclaredError, check_writable, located, note, reading, show_json
 from dpfast.errors import DataError
@@ -105,7 +106,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     else:
         note(
-            f"{tally.rows:,} predictions of {model.schema_.target.name!r} written to "
+            f"{counted(tally.rows, 'prediction')} of {model.schema_.target.name!r} written to "
             f"{arguments.output}{columns.explained}. The model was fitted with epsilon = "
             f"{privacy.epsilon:.3g}, delta = {privacy.delta:.3g} "
             f"({privacy.neighboring_relation})."

@@ -131,9 +131,9 @@ class PrivateLinearModel(Versioned):
         Public bound of the weights, required if `fit` gets a `sample_weight`. Larger weights are
         lowered to it, and the noise is proportional to it.
     column_blocks : sequence of ColumnBlock or None, default=None
-        How the columns were declared, as in the `column_blocks_` of an encoder. The solver uses
-        this public structure to reduce the effect of the noise. A wrong declaration costs
-        accuracy, never privacy.
+        How the columns were declared: :func:`dpfast.preprocessing.column_blocks` of what encoded
+        them. The solver uses this public structure to reduce the effect of the noise. A wrong
+        declaration costs accuracy, never privacy.
     max_rows_per_group : int or None, default=None
         Largest number of rows that the fit uses from one group, if `fit` gets `groups`; it picks
         them evenly from a larger group. Required by solvers that weigh rows by it.
@@ -276,8 +276,8 @@ class PrivateLinearModel(Versioned):
         listed = isinstance(blocks, Sequence) and not isinstance(blocks, str)
         if not listed or not all(isinstance(block, ColumnBlock) for block in blocks):
             raise TypeError(
-                "column_blocks must be None or a list of ColumnBlock, as the column_blocks_ of an "
-                f"encoder; got {blocks!r}."
+                "column_blocks must be None or a list of ColumnBlock, such as dpfast.preprocessing."
+                f"column_blocks(encoder); got {blocks!r}."
             )
         return tuple(blocks)
 

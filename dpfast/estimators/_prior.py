@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, column_or_1d
 from dpfast._arrays import numbers_in
 from dpfast._files import show_names
 from dpfast._typing import Matrix, Vector
-from dpfast._validation import check_real
+from dpfast._validation import check_real, counted
 from dpfast.estimators._targets import Targets
 from dpfast.privacy import Budget, PrivacyReport
 from dpfast.rows import row_lengths
@@ -220,7 +220,7 @@ def begins_with_prior(plan: Plan[Any]) -> bool:
 def described(prior: Any) -> str:
     """What a prior is, and whether it has a guarantee of its own, for the report."""
     if isinstance(prior, tuple):
-        return f"{len(prior[1]):,} rows that are taken to be public"
+        return f"{counted(len(prior[1]), 'row')} taken to be public"
     report = _report_of(prior)
     if report is None:
         return "coefficients that are taken to be public"

@@ -6,6 +6,7 @@ pays for what it learns like every other release: inside one :class:`dpfast.Budg
 pipeline's total is one number.
 """
 
+from dpfast.preprocessing._columns import column_blocks
 from dpfast.preprocessing.private_quantile_scaler import PrivateQuantileScaler
 from dpfast.preprocessing.private_range_scaler import PrivateRangeScaler
 from dpfast.preprocessing.private_standard_scaler import PrivateStandardScaler
@@ -24,6 +25,7 @@ __all__ = [
     "PrivateStandardScaler",
     "PublicOneHotEncoder",
     "RowNormClipper",
+    "column_blocks",
     "one_hot",
     "scale_to_range",
 ]

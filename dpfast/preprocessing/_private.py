@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpfast._arrays import fitted_or_as_before, validated
@@ -15,7 +14,7 @@ from dpfast._typing import Vector
 from dpfast._validation import check_choice
 from dpfast.curator import Curator
 from dpfast.groups import index_groups
-from dpfast.preprocessing._columns import column_bounds
+from dpfast.preprocessing._columns import NumberColumns, column_bounds
 from dpfast.privacy import NEIGHBORING_RELATIONS, Budget, Ledger, PrivacyReport, relation_of
 from dpfast.privacy.budget import check_promise
 from dpfast.queries.columns import GroupedColumns
@@ -37,7 +36,7 @@ class Task(NamedTuple):
     relation: str
 
 
-class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateScaler(NumberColumns):
     """A scaler that learns from the data what its budget allows; parameters as in the subclasses.
 
     Every value is cut to its declared bounds before anything is computed from it.

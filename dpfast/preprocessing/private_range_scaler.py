@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpfast._typing import Vector
-from dpfast._validation import warn
+from dpfast._validation import counted, warn
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.preprocessing._columns import interval
@@ -183,9 +183,9 @@ class PrivateRangeScaler(PrivateScaler):
         if task.n_records < search.rows_needed:
             noun = unit_of(task.relation)
             warn(
-                f"{task.n_records:,} {noun}s are too few for this budget: the noise decides where "
-                f"the ranges end. It takes {search.rows_needed:,} {noun}s, more budget, or fewer "
-                "columns."
+                f"{counted(task.n_records, noun)} are too few for this budget: the noise decides "
+                f"where the ranges end. It takes {search.rows_needed:,} {noun}s, more budget, or "
+                "fewer columns."
             )
         # An accountant pays for all the steps at once.
         task.curator.check(*[search.mechanism] * _HALVINGS)

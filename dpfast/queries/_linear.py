@@ -211,7 +211,7 @@ def check_rows_per_group(shape: ProblemShape, rows: tuple[float, ...]) -> None:
     if len(rows) != shape.several_rows or not all(1.0 <= number < math.inf for number in rows):
         raise ValueError(
             "one number of rows of a group, at least 1, must be given where a record is a group, "
-            f"and none otherwise; got {rows}. Nothing was spent."
+            f"and none otherwise; got {rows}. Nothing was spent on it."
         )
 
 

@@ -80,7 +80,7 @@ class BatchSum(Query):
         if np.any(rows[1:] == rows[:-1]) or len(rows) > self.capacity:
             raise ValueError(
                 f"a batch must be different rows, at most {self.capacity}; got {len(rows)}. "
-                "Nothing was spent."
+                "Nothing was spent on it."
             )
 
     def __call__(self, prepared: RowAccess, *point: Any) -> Vector:

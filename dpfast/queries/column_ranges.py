@@ -62,7 +62,7 @@ class ColumnHistogram(Query):
         if not np.all(high - low > _NARROWEST):
             raise ValueError(
                 f"high must be greater than low by more than {_NARROWEST:g}; got {high} and {low}. "
-                "Nothing was spent."
+                "Nothing was spent on it."
             )
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
@@ -129,7 +129,7 @@ class LongRows(Query):
         if not np.all((factor >= 0.0) & (factor <= largest)):
             raise ValueError(
                 f"factor must be from 0 to {largest:.3g}, which rounding errors are charged for; "
-                f"got {factor.min():.3g} to {factor.max():.3g}. Nothing was spent."
+                f"got {factor.min():.3g} to {factor.max():.3g}. Nothing was spent on it."
             )
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:

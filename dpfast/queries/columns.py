@@ -184,9 +184,11 @@ class RankScores(Query):
         super().check_point(*point)
         _, ends, target = point
         if not np.all(ends[1:] >= ends[:-1]):
-            raise ValueError("ends must be in ascending order; got others. Nothing was spent.")
+            raise ValueError(
+                "ends must be in ascending order; got others. Nothing was spent on it."
+            )
         if not math.isfinite(target):
-            raise ValueError(f"target must be finite; got {target}. Nothing was spent.")
+            raise ValueError(f"target must be finite; got {target}. Nothing was spent on it.")
 
     def __call__(self, prepared: Any, *point: Any) -> Vector:
         """The scores."""

@@ -132,7 +132,7 @@ class ColumnParts(Query):
         if not 0.0 < lowest <= least:
             raise ValueError(
                 f"scale must be positive, and at least {lowest:.3g} where columns and "
-                f"centers may be {farthest:.3g} apart; got {least:.3g}. Nothing was spent."
+                f"centers may be {farthest:.3g} apart; got {least:.3g}. Nothing was spent on it."
             )
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:
@@ -344,7 +344,7 @@ class CoordinateGradient(InCoordinates):
         if len(units) > len(names):
             raise ValueError(
                 f"the loss must be one with a corner to take a unit for it; got "
-                f"{self.shape.loss.name!r}. Nothing was spent."
+                f"{self.shape.loss.name!r}. Nothing was spent on it."
             )
         for name, unit in zip(names, units, strict=False):
             if not 1e-100 <= unit <= 1e100:

@@ -187,12 +187,12 @@ class _Weighted(InCoordinates):
         if not least <= scale <= largest:
             raise ValueError(
                 f"the scale must be from {least:g} to {largest:g} for the loss "
-                f"{self.shape.loss.name!r}; got {scale!r}. Nothing was spent."
+                f"{self.shape.loss.name!r}; got {scale!r}. Nothing was spent on it."
             )
         if not (1e-100 <= part <= 1e100 if self.shape.several_rows else part == 1.0):
             raise ValueError(
                 "the part of a record that a row is must be positive, and 1 where a record is a "
-                f"row; got {part!r}. Nothing was spent."
+                f"row; got {part!r}. Nothing was spent on it."
             )
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:

@@ -121,7 +121,7 @@ class ClippedGradient(Query):
         if self.n_rows < self.shape.n_samples:
             raise ValueError(
                 f"n_rows must be None for a sum over all rows; got {self.n_rows} of "
-                f"{self.shape.n_samples}. Nothing was spent."
+                f"{self.shape.n_samples}. Nothing was spent on it."
             )
 
     def prepare(self, rows: RowSums, *fixed: Any) -> Vector:

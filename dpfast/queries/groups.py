@@ -139,7 +139,7 @@ class GroupGradient(InCoordinates):
         if not (in_range and all(0.0 <= rho <= 1.0 for rho in known)):
             raise ValueError(
                 "R, C, γ and sizes must be between 1e-100 and 1e100, and ρ between 0 and 1; got "
-                f"{point[1:]}. Nothing was spent."
+                f"{point[1:]}. Nothing was spent on it."
             )
 
     def __call__(self, prepared: tuple[RowSums, Matrix, float], *point: Any) -> Vector:

@@ -153,7 +153,7 @@ def check_units(shape: ProblemShape, farthest: float, center: float, half: float
     if not (0.0 < half < math.inf and abs(center) <= farthest * half):
         raise ValueError(
             f"half must be positive and center at most {farthest:g} times it; got {half} and "
-            f"{center}. Nothing was spent."
+            f"{center}. Nothing was spent on it."
         )
     if center != 0.0 and shape.intercept == 0.0:
         raise ValueError(f"center must be 0 without an intercept; got {center}.")

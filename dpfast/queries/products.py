@@ -81,7 +81,7 @@ class ProductSums(Query):
         if not (abs(center) <= self.largest_argument and 1e-100 <= half <= 1e100):
             raise ValueError(
                 "center must be finite, and half the width of a range between 1e-100 and 1e100; "
-                f"got {center} and {half}. Nothing was spent."
+                f"got {center} and {half}. Nothing was spent on it."
             )
 
     def __call__(self, prepared: RowSums, *point: Any) -> Vector:

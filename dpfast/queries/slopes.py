@@ -50,7 +50,7 @@ class _AlongConstant(Query):
         if not (1e-100 <= size <= 1e100 and 1.0 <= rows < math.inf):
             raise ValueError(
                 "the second argument must be positive, and the number of rows at least 1; got "
-                f"{size} and {rows}. Nothing was spent."
+                f"{size} and {rows}. Nothing was spent on it."
             )
 
 

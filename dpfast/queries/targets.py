@@ -141,7 +141,7 @@ class TargetSum(Query):
         super().check_point(*point)
         top, *rows = point
         if not 0.0 < top < math.inf:
-            raise ValueError(f"top must be positive; got {top}. Nothing was spent.")
+            raise ValueError(f"top must be positive; got {top}. Nothing was spent on it.")
         check_rows_per_group(self.shape, tuple(rows))
 
     def __call__(self, prepared: RowSums, *point: float) -> Vector:
@@ -271,7 +271,7 @@ class TargetTails(_Counts):
         if not (math.isfinite(place) and 0.0 < least < greatest < math.inf):
             raise ValueError(
                 "the place must be finite, and distances positive and growing; got "
-                f"{place}, {least} and {greatest}. Nothing was spent."
+                f"{place}, {least} and {greatest}. Nothing was spent on it."
             )
 
     def __call__(self, prepared: RowSums, *point: float) -> Vector:

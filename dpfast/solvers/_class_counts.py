@@ -25,7 +25,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers._class_shares import constant_of, longest_slope
 from dpfast.solvers._coordinates import Coordinates
 from dpfast.solvers._whitened_descent import Settings, start_of, tells_shares
-from dpfast.solvers._whitened_rules import SURE
+from dpfast.solvers._whitened_rules import ALL_WEIGHTS, SURE, least_share
 
 # Rows behind one weight, times µ, as if classes were even, from which on weights are learned.
 _ENOUGH = 1.0
@@ -94,6 +94,23 @@ def counted_classes(
         coordinates = coordinates.with_shares(shares - slopes + slopes.mean(), noise)
         settings = replace(settings, iterations=settings.iterations - 1)
     return settings, coordinates
+
+
+def rareness_told(
+    settings: Settings, shape: ProblemShape, coordinates: Coordinates
+) -> tuple[str, ...]:
+    """What to say where a class has too few rows for what the plan has budget enough for."""
+    if settings.regime != ALL_WEIGHTS or not tells_shares(shape, coordinates):
+        return ()
+    shares, noise, total = coordinates.class_shares()
+    least = least_share(total * settings.rows_per_weight / settings.mean_weight)
+    if float(shares.min()) + SURE * noise >= least:
+        return ()
+    return (
+        f"A class has less than {100.0 * least:.2g} % of the rows, as far as the private releases "
+        "of this fit tell: too few for this budget to learn much more than its share. Fewer "
+        "columns or categories, more rows or a larger epsilon help.",
+    )
 
 
 def _constant_alone(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._typing import Vector
-from dpfast._validation import check_choice, check_real
+from dpfast._validation import check_choice, check_real, counted
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Access
@@ -71,6 +71,10 @@ class Plan(Generic[S]):
     objective: Any = None
 
     def __post_init__(self) -> None:
+        if not is_dataclass(self.settings):
+            raise TypeError(
+                f"settings of a plan must be a dataclass; got {type(self.settings).__name__}."
+            )
         object.__setattr__(self, "expected", MappingProxyType(dict(self.expected)))
 
     @cached_property
@@ -97,7 +101,7 @@ class Plan(Generic[S]):
         shape = self.shape
         if isinstance(shape, ProblemShape):
             what = (
-                f"{shape.n_samples:,} {shape.unit}s x {shape.n_features:,} columns"
+                f"{counted(shape.n_samples, shape.unit)} x {counted(shape.n_features, 'column')}"
                 f"{' + intercept' if shape.intercept else ''}, {shape.loss.name} loss, "
                 f"{'no ridge' if shape.alpha is None else f'ridge alpha={shape.alpha:.4g}'}"
             )

@@ -47,6 +47,10 @@ _LEARNED = 10.0
 _OUTER, _FAR_OUT = 20.0, 0.9
 # Plans with shorter steps say that they fall back to little more than the intercept.
 _FULL_STEP = 0.5
+ALL_WEIGHTS = "all weights"
+"""What the budget is enough for, at best."""
+# Rows of a class behind one weight, times µ, with fewer of which next to nothing is learned of it.
+_RARE = 0.5
 #: A number of fewer deviations of its noise is no reason to move.
 SURE = 2.0
 
@@ -233,10 +237,15 @@ def regime(step: float, target_range: TargetRange | None, beyond: float = math.i
 
     `beyond` a quantile lie so many rows, in units of the noise that a count of them has.
     """
-    said = "near a constant prediction" if step < _FULL_STEP else "all weights"
+    said = "near a constant prediction" if step < _FULL_STEP else ALL_WEIGHTS
     if target_range is not None and not target_range.found:
         said += "; not to find targets in bounds that are far too wide"
     return said + "; not to find a quantile so far out" * (beyond < 1.0)
+
+
+def least_share(u: float) -> float:
+    """Share of the rows below which little is learned of a class, of so many rows per weight."""
+    return min(0.5, _RARE / u)
 
 
 def rows_beyond(loss: Loss, rows: float) -> float:

@@ -77,7 +77,7 @@ from dpfast.solvers import (
     _weights,
 )
 from dpfast.solvers import _whitened_rules as rules
-from dpfast.solvers._class_counts import counted
+from dpfast.solvers._class_counts import counted, rareness_told
 from dpfast.solvers._column_ranges import ColumnRanges
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
 from dpfast.solvers._coordinates import (
@@ -641,7 +641,7 @@ def descended(
     if shape.dim <= MAX_COVARIANCE_DIM:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
         covariance = None if covariance is None else unit**2 * covariance
-    said = lengths_told(shape, coordinates.columns)
+    said = lengths_told(shape, coordinates.columns) + rareness_told(settings, shape, coordinates)
     ranges = coordinates.columns.ranges
     return Outcome(
         w, {"gradient_norm": norms}, said, covariance, column_ranges=ranges, prediction_range=kept

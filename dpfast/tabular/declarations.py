@@ -403,9 +403,11 @@ def _largest(role: str, name: Any, columns: Mapping[str, Any]) -> float:
             f'one: declare its range, {{"{name}": [0, largest]}}.'
         )
     column = parse_column(name, columns[name], False, {})
-    if not isinstance(column, NumberColumn) or column.low < 0.0 or column.learn:
+    high = column.high if isinstance(column, NumberColumn) else 1.0
+    if column != NumberColumn(name, low=0.0, high=high):
+        largest = f"{high:g}" if high > 1.0 else "largest"
         raise DataError(
-            f"the {role} {name!r} must be declared as a range [0, largest]; got "
-            f"{show(columns[name])}."
+            f"the {role} {name!r} must be declared as [0, {largest}], a range from 0 on with "
+            f"nothing beside it, since small ones stay as they are; got {show(columns[name])}."
         )
-    return column.high
+    return high

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._typing import Vector
-from dpfast._validation import warn
+from dpfast._validation import counted, warn
 from dpfast.blocks import Source
 from dpfast.chunks import thread_count
 from dpfast.curator import Curator
@@ -103,8 +103,9 @@ class FitPlan:
         ]
         return "\n".join(
             [
-                f"{self.shape.n_samples:,} {self.noun}s, {len(self.schema.features)} columns, "
-                f"encoded as {self.shape.n_features:,} ({where}); norm of a row at most "
+                f"{counted(self.shape.n_samples, self.noun)}, "
+                f"{counted(len(self.schema.features), 'column')}, encoded as "
+                f"{self.shape.n_features:,} ({where}); norm of a row at most "
                 f"{self.shape.data_norm:.6g}",
                 *([f"numbers that are categories: {', '.join(codes)}"] if codes else []),
                 *([f"ranges learned of {learned}: {self.learning}"] if learned else []),
@@ -162,12 +163,11 @@ def _check_learning(schema: TableSchema, search: RangeSearch, plan: Plan[Any]) -
             f"{plan.solver!r}. solver='auto' does."
         )
     if search.n_samples < search.rows_needed:
-        columns = f"{search.n_columns} column{'s' * (search.n_columns > 1)}"
         raise ValueError(
-            f"{search.n_samples:,} {NOUNS[schema.unit]}s are too few to learn the ranges of "
-            f"{columns} from a share of {schema.learn_share:g} of this budget: it "
-            f"takes {search.rows_needed:,}. Declare narrower ranges instead for some of them, or a "
-            'larger "learn_share", or a larger epsilon.'
+            f"{counted(search.n_samples, NOUNS[schema.unit])} are too few to learn the ranges of "
+            f"{counted(search.n_columns, 'column')} from a share of {schema.learn_share:g} of this "
+            f"budget: it takes {search.rows_needed:,}. Declare narrower ranges instead for some of "
+            'them, or a larger "learn_share", or a larger epsilon.'
         )
 
 

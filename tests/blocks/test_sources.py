@@ -480,6 +480,15 @@ def test_csv_that_is_wrong(tmp_path):
         list(from_csv(path, "y").blocks())
 
 
+def test_numbers_may_be_names_if_they_are_given(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "a.csv"
+    path.write_text("0,1,y\n1.5,2,0\n")
+    assert from_csv(path, "y", ["1", "0"]).feature_names == ("1", "0")
+    path.write_text("1,y\n1.5,0\n")
+    assert from_csv(path, "1").feature_names == ("y",)
+
+
 def test_errors_about_lines_quote_none(tmp_path):
     pytest.importorskip("pyarrow")
     from pyarrow import dataset
@@ -487,7 +496,7 @@ def test_errors_about_lines_quote_none(tmp_path):
     path = tmp_path / "a.csv"
     for lines, message in (
         ("a,y\n1.5,0\n77,1,3\n", "Expected 2 columns, got 3"),
-        ("77,1\n77,0\n", r"has no columns \['y'\]; it has 2 others \(not shown: .*\)"),
+        ("77,1\n77,0\n", r"must hold the names of the columns; .* by columns=\[\.\.\.\]"),
     ):
         path.write_text(lines)
         with pytest.raises(DataError, match=rf"a\.csv.* {message}\.$") as caught:
@@ -496,9 +505,12 @@ def test_errors_about_lines_quote_none(tmp_path):
     # A value is called like a column, or stands there twice.
     for line, roles in (
         ("77,y,5", ("y", ["a", "b"])), ("77,77,5", ("y",)), ("77,77,5", ()), ("77,77,y", ("y",)),
+        ("77,5,y", ("y",)), ("77,5", ()), ("77,nan,y", ("y",)), ("77,y,77", ("y", ["a"])),
     ):  # fmt: skip
         path.write_text(f"{line}\n{line}\n")
-        with pytest.raises(DataError, match=r"not shown: they are a record") as caught:
+        with pytest.raises(
+            DataError, match=r"not shown: they are a rec|must hold the na"
+        ) as caught:
             from_csv(path, *roles)
         assert "77" not in str(caught.value) and "no columns ['a', 'b']" not in str(caught.value)
     path.write_text("a,y\n" + "1.5,0\n" * 300_000 + "secret,1\n")

@@ -161,7 +161,7 @@ def test_an_account_refuses_the_count_with_the_fit():
         ({"class_weight": {"perhaps": 1.0}}, ValueError, "class_weight must have keys among"),
         ({"class_weight": {"yes": -1.0}}, ValueError, "class_weight must be a real number"),
         ({"class_weight": {"yes": 0.0, "no": 0.0}}, ValueError, "largest"),
-        ({"threshold": "best"}, ValueError, "threshold must be one of 'balanced'"),
+        ({"threshold": "best"}, ValueError, "threshold must be 'balanced'"),
         ({"threshold": 1.0}, ValueError, "threshold must be a real number"),
         (
             {"threshold": "balanced", "class_weight": "balanced"},

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 import sklearn.linear_model
 from refusals import refused
 from sklearn.base import clone
@@ -24,6 +25,7 @@ from dpfast import (
     QuantileRegressor,
     TableModel,
 )
+from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import BudgetExceeded, DataError, QuestionableSettingWarning
 from dpfast.model_selection import PrivateSearchCV
 from dpfast.privacy.repeats import FITS
@@ -131,7 +133,7 @@ class TestRows:
         with pytest.raises((TypeError, ValueError), match="PublicOneHotEncoder") as caught:
             model().fit(rows, y)
         if not isinstance(rows, list):
-            assert "the columns 'sex' hold" in str(caught.value)
+            assert "the column 'sex' holds" in str(caught.value)
         assert "secret" not in str(caught.value)
 
     def test_missing_values_bring_no_advice_that_leaks(self, data):
@@ -265,6 +267,25 @@ class TestBounds:
         assert said[1.0] == said[3.0] == []
         assert len(said[100.0]) == learns
         assert not learns or "data_norm = 100 is far above the norms" in said[100.0][0]
+
+    @pytest.mark.parametrize(
+        ("epsilon", "positives", "told"),
+        [(1.0, 0.005, True), (1.0, 0.5, False), (8.0, 0.2, False), (0.01, 0.005, False)],
+    )
+    def test_a_class_too_rare_for_the_columns_is_told_of(self, epsilon, positives, told):
+        """Rows are told in all to be enough; how few have the class follows from releases."""
+        n, k = 20_000, 300
+        rng = np.random.default_rng(0)
+        X = scipy.sparse.csr_array((np.ones(n), (np.arange(n), rng.integers(0, k, n))), (n, k))
+        blocks = [ColumnBlock("one-hot", 0, k)]
+        fit = model(epsilon=epsilon, column_blocks=blocks, random_state=0).fit
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit(X, (rng.random(n) < positives).astype(int))
+        said = [str(w.message) for w in caught]
+        assert told == any("A class has less than 6.4 % of the rows" in text for text in said)
+        # Where the plan already tells that rows are too few for any weights, that is enough.
+        assert (epsilon == 0.01) == any("rows are too few" in text for text in said)
 
     def test_classes_are_sorted_and_the_message_says_so(self, data):
         X, y = data

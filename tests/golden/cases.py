@@ -810,7 +810,8 @@ def searches() -> Iterator[Case]:
 
         def run(folder: Path, grid=grid, relation=relation, delta=delta, law=law) -> Any:
             name, parameters, values = grids[grid]
-            model = estimator(name, neighboring_relation=relation, **parameters)
+            promise = {"epsilon": 6.0, "delta": delta}
+            model = estimator(name, neighboring_relation=relation, **{**parameters, **promise})
             search = PrivateSearchCV(
                 model, values, epsilon=6.0, delta=delta, random_state=SEED, **law
             )
@@ -869,7 +870,7 @@ def mixed_accounts() -> Iterator[Case]:
                 several = model("LinearSVC", classes=[0, 1, 2], solver="dp-gd")
                 out.append(fitted(several, rows.X, labels))
                 search = PrivateSearchCV(
-                    model("LogisticRegression", solver="output-perturbation"),
+                    model("LogisticRegression", solver="output-perturbation", epsilon=2.0),
                     {"alpha": [0.01, 1.0]},
                     epsilon=2.0,
                     random_state=SEED,

@@ -276,7 +276,7 @@ class TestBoth:
             ({"random_state": -1}, "random_state must be"),
             ({"random_state": "x"}, "random_state must be None"),
             ({"bounds": (1, 0)}, "bounds must have low < high"),
-            ({"bounds": [(0, 1)]}, "bounds must have one entry for each of the 3 columns"),
+            ({"bounds": [(0, 1)]}, "bounds must have as many entries as X has columns, 3"),
             ({"bounds": None}, "bounds must be a sequence with one entry for each column of X"),
             ({"bounds": {"a": (0, 1)}}, "bounds is a dict, but X has no column names"),
         ],

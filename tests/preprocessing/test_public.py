@@ -94,8 +94,8 @@ class TestBoundedScaler:
             ((0, float("inf")), "must be a finite real number"),
             ((float("nan"), 1), "must be a finite real number"),
             ((False, True), "must be a finite real number"),
-            ([(0, 1)], "one entry for each of the 2 columns of X; got 1"),
-            ([], "one entry for each of the 2 columns of X; got 0"),
+            ([(0, 1)], "as many entries as X has columns, 2; got 1"),
+            ([], "as many entries as X has columns, 2; got 0"),
             ([(0, 1), (0, 1, 2)], "bounds of column 'x1' must be a pair of numbers"),
             ([(0, 1), "ab"], "bounds of column 'x1' must be a pair of numbers"),
             ([(0, 1), (0, [1])], "bounds of column 'x1' must be a pair of numbers"),
@@ -204,9 +204,13 @@ class TestRowNormClipper:
             RowNormClipper(data_norm).fit([[1.0]])
 
 
+def dense_encoder(*parameters, **settings):
+    return PublicOneHotEncoder(*parameters, sparse_output=False, **settings)
+
+
 class TestPublicOneHotEncoder:
     def test_values_and_names(self):
-        encoder = PublicOneHotEncoder([["no", "yes"], ["a"]])
+        encoder = dense_encoder([["no", "yes"], ["a"]])
         result = encoder.fit_transform([["yes", "a"], ["no", "b"], ["?", "a"]])
         np.testing.assert_array_equal(result, [[0, 1, 0, 1, 0], [1, 0, 0, 0, 1], [0, 0, 1, 1, 0]])
         assert result.dtype == np.float64
@@ -215,34 +219,34 @@ class TestPublicOneHotEncoder:
         ]
 
     def test_one_list_for_all_columns(self):
-        encoder = PublicOneHotEncoder(["no", "yes"])
+        encoder = dense_encoder(["no", "yes"])
         result = encoder.fit_transform([["yes", "no"], ["no", "?"]])
         np.testing.assert_array_equal(result, [[0, 1, 0, 1, 0, 0], [1, 0, 0, 0, 0, 1]])
 
     def test_ignore(self):
-        encoder = PublicOneHotEncoder([["no", "yes"]], handle_unknown="ignore")
+        encoder = dense_encoder([["no", "yes"]], handle_unknown="ignore")
         np.testing.assert_array_equal(encoder.fit_transform([["yes"], ["?"]]), [[0, 1], [0, 0]])
         assert len(encoder.get_feature_names_out()) == 2
 
     def test_each_column_has_norm_one(self):
         rng = np.random.default_rng(0)
         X = rng.choice(["a", "b", "c", "d", ""], size=(200, 3))
-        result = PublicOneHotEncoder([["a", "b"], ["c"], ["d", "a"]]).fit_transform(X)
+        result = dense_encoder([["a", "b"], ["c"], ["d", "a"]]).fit_transform(X)
         np.testing.assert_array_equal((result**2).sum(axis=1), 3.0)
 
     def test_nothing_depends_on_the_values(self):
-        encoder = PublicOneHotEncoder([["a", "b"]])
+        encoder = dense_encoder([["a", "b"]])
         assert encoder.fit_transform([["z"]]).shape == encoder.fit_transform([["a"]]).shape
 
     def test_numbers_and_missing_values(self):
-        result = PublicOneHotEncoder([[1, 2]]).fit_transform([[1.0], [2.0], [np.nan], [1.5]])
+        result = dense_encoder([[1, 2]]).fit_transform([[1.0], [2.0], [np.nan], [1.5]])
         np.testing.assert_array_equal(result, [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]])
 
     @pytest.mark.parametrize("kind", ["category", "boolean", object])
     def test_truth_values_of_pandas_with_missing_ones(self, kind):
         frame = pd.DataFrame({"own": pd.Series([True, False, None], dtype=kind)})
         with pytest.warns(UndeclaredValueWarning, match="1 in 'own'"):
-            found = PublicOneHotEncoder([[False, True]]).fit_transform(frame)
+            found = dense_encoder([[False, True]]).fit_transform(frame)
         np.testing.assert_array_equal(found, [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
 
     def test_booleans(self):
@@ -252,7 +256,7 @@ class TestPublicOneHotEncoder:
     @pytest.mark.parametrize("library", [pd, pl])
     def test_data_frame_by_name(self, library):
         frame = library.DataFrame({"age": [1, 2], "sex": ["f", None]})
-        encoder = PublicOneHotEncoder({"sex": ["f", "m"], "age": [1, 2]}).fit(frame)
+        encoder = dense_encoder({"sex": ["f", "m"], "age": [1, 2]}).fit(frame)
         np.testing.assert_array_equal(
             encoder.transform(frame), [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 0, 1]]
         )
@@ -265,10 +269,10 @@ class TestPublicOneHotEncoder:
         np.testing.assert_array_equal(result, [[0, 1], [1, 0]])
 
     def test_numbers_against_text_categories(self):
-        result = PublicOneHotEncoder([["1", "2"]]).fit_transform([[1.0], [2.0]])
+        result = dense_encoder([["1", "2"]]).fit_transform([[1.0], [2.0]])
         np.testing.assert_array_equal(result, [[1, 0, 0], [0, 1, 0]])
         with pytest.raises(ValueError, match=r"Column 'x0': .* must hold text; got float64"):
-            PublicOneHotEncoder([["no", "yes"]]).fit_transform([[1.0]])
+            dense_encoder([["no", "yes"]]).fit_transform([[1.0]])
 
     @pytest.mark.parametrize(
         ("categories", "value"),
@@ -278,19 +282,19 @@ class TestPublicOneHotEncoder:
         X = np.array([[value]], dtype=object)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            result = PublicOneHotEncoder([categories]).fit_transform(X)
+            result = dense_encoder([categories]).fit_transform(X)
         np.testing.assert_array_equal(result, [[0, 1, 0]])
 
     @pytest.mark.parametrize("handle_unknown", ["other", "ignore"])
     def test_unknown_values_are_counted(self, handle_unknown):
         X = np.array([["a", "x"], ["b", "y"], ["b", "z"]], dtype=object)
-        encoder = PublicOneHotEncoder([["a"], ["x", "z"]], handle_unknown=handle_unknown).fit(X)
+        encoder = dense_encoder([["a"], ["x", "z"]], handle_unknown=handle_unknown).fit(X)
         with pytest.warns(UndeclaredValueWarning, match="of 3: 2 in 'x0', 1 in 'x1'"):
             encoder.transform(X)
 
     def test_blocks_of_columns(self):
         X = np.array([["a", "x"]], dtype=object)
-        encoder = PublicOneHotEncoder([["a"], ["x", "z"]]).fit(X)
+        encoder = dense_encoder([["a"], ["x", "z"]]).fit(X)
         assert encoder.column_blocks_ == (
             ColumnBlock("one-hot", 0, 2),
             ColumnBlock("one-hot", 2, 5),
@@ -300,7 +304,7 @@ class TestPublicOneHotEncoder:
         np.testing.assert_array_equal(one_hot([1, 3], ["1", "2"]), [[1, 0, 0], [0, 0, 1]])
 
     def test_a_number_means_the_same_beside_text(self):
-        encoder = PublicOneHotEncoder([["0.1", "0.10000000149011612"]])
+        encoder = dense_encoder([["0.1", "0.10000000149011612"]])
         number = np.float32(0.1)
         alone, *others = (
             encoder.fit_transform(pd.DataFrame({"a": column}))
@@ -317,13 +321,13 @@ class TestPublicOneHotEncoder:
         expected = one_hot(column, categories)[:2]
         changed = [*column[:2], entry]
         np.testing.assert_array_equal(one_hot(changed, categories)[:2], expected)
-        found = PublicOneHotEncoder([categories]).fit_transform([[x] for x in changed])
+        found = dense_encoder([categories]).fit_transform([[x] for x in changed])
         np.testing.assert_array_equal(found[:2], expected)
 
     @pytest.mark.parametrize("other", [None, 5, -1, 2**63])
     def test_large_codes_are_not_rounded_by_another_entry(self, other):
         codes = [900000000000207008, 900000000000207009]
-        encoder = PublicOneHotEncoder([list(map(str, codes))])
+        encoder = dense_encoder([list(map(str, codes))])
         columns = [[[code] for code in [*codes, -1, other]]]
         if other != 2**63:
             entries = [*codes, -1, other]
@@ -335,18 +339,18 @@ class TestPublicOneHotEncoder:
     @pytest.mark.parametrize("other", ["z", 2, 0.5, None])
     def test_what_is_missing_is_so_beside_text_and_numbers(self, other):
         """A text makes a column of numbers one of objects, in which no value was "nan"."""
-        encoder = PublicOneHotEncoder([["0.5", "nan"]])
+        encoder = dense_encoder([["0.5", "nan"]])
         for missing in (None, np.nan):
             frame = pd.DataFrame({"a": [0.5, missing, other]})
             np.testing.assert_array_equal(encoder.fit_transform(frame)[:2], np.eye(3)[:2])
 
     @pytest.mark.parametrize("other", ["z", None, 2])
     def test_zeros_at_the_end_of_a_text_are_its_own(self, other):
-        encoder = PublicOneHotEncoder([["a\0", "a"]])
+        encoder = dense_encoder([["a\0", "a"]])
         np.testing.assert_array_equal(encoder.fit_transform([["a\0"], [other]])[:1], np.eye(3)[:1])
 
     def test_what_would_change_the_others_is_refused_and_not_quoted(self):
-        encoder, column = PublicOneHotEncoder([["1", "2"]]), np.array([1.25, 1j])
+        encoder, column = dense_encoder([["1", "2"]]), np.array([1.25, 1j])
         frame = pd.DataFrame({"a": column})
         for X in (column[:, None], np.array([[1.25], [b"a"]]), frame, frame.astype("category")):
             with pytest.raises(ValueError, match="not supported") as caught:
@@ -355,7 +359,7 @@ class TestPublicOneHotEncoder:
 
     def test_text_against_number_categories(self):
         with pytest.raises(ValueError, match=r"Column 'x0': .* must hold numbers"):
-            PublicOneHotEncoder([[1, 2]]).fit_transform(np.array([["x"]], dtype=object))
+            dense_encoder([[1, 2]]).fit_transform(np.array([["x"]], dtype=object))
 
     @pytest.mark.parametrize(
         ("categories", "message"),
@@ -363,8 +367,8 @@ class TestPublicOneHotEncoder:
             ([[]], "non-empty list"),
             ("ab", "categories must be a sequence with one entry for each column of X"),
             (3, "categories must be a sequence with one entry for each column of X"),
-            (["ab", ["c"]], "one entry for each of the 1 columns"),
-            ([], "one entry for each of the 1 columns"),
+            (["ab", ["c"]], "as many entries as X has columns, 1"),
+            ([], "as many entries as X has columns, 1"),
             (["a", 1], "all text or all numbers"),
             ([["a", 1]], "all text or all numbers"),
             ([[1.0, float("nan")]], "all text or all numbers"),
@@ -372,17 +376,17 @@ class TestPublicOneHotEncoder:
             ([["a", "a"]], "differ"),
             ([[1, 1.0]], "differ"),
             ([[2**53, 2**53 + 1]], "differ"),
-            ([["a"], ["b"]], "one entry for each of the 1 columns"),
+            ([["a"], ["b"]], "as many entries as X has columns, 1"),
             ({"x0": ["a"]}, "no column names"),
         ],
     )
     def test_wrong_categories(self, categories, message):
         with pytest.raises((TypeError, ValueError), match=message):
-            PublicOneHotEncoder(categories).fit(np.array([["a"]], dtype=object))
+            dense_encoder(categories).fit(np.array([["a"]], dtype=object))
 
     def test_there_is_no_choice_that_raises_on_data(self):
         with pytest.raises(ValueError, match="handle_unknown must be one of 'other', 'ignore'"):
-            PublicOneHotEncoder([["a"]], handle_unknown="error").fit([["a"]])
+            dense_encoder([["a"]], handle_unknown="error").fit([["a"]])
 
     @pytest.mark.parametrize("handle_unknown", ["other", "ignore"])
     @pytest.mark.parametrize("kind", [object, "str", "category", "array"])
@@ -426,15 +430,21 @@ class TestPublicOneHotEncoder:
             "k": [5.0, 3.0],
         }
         with pytest.warns(UndeclaredValueWarning, match="1 in 'n', 2 in 't', 1 in 's', 1 in 'k'"):
-            found = PublicOneHotEncoder(categories, "ignore").fit_transform(X)
+            found = dense_encoder(categories, "ignore").fit_transform(X)
         assert found.tolist() == [
             [1, 0, 0, 1, 0, 0, 1],
             [0, 1, 1, 0, 1, 1, 0],
             [0, 0, 0, 0, 0, 0, 0],
         ]
 
+    def test_sparse_by_default_as_scikit_learns(self):
+        encoder = PublicOneHotEncoder(["a", "b"])
+        assert scipy.sparse.issparse(encoder.fit_transform([["a"]]))
+        with pytest.raises(ValueError, match="sparse"):
+            encoder.set_output(transform="pandas").fit_transform(pd.DataFrame({"x": ["a"]}))
+
     def test_scikit_learn_habits(self):
-        encoder = PublicOneHotEncoder([["a", "b"]])
+        encoder = dense_encoder([["a", "b"]])
         with pytest.raises(NotFittedError):
             encoder.transform([["a"]])
         assert clone(encoder).get_params() == encoder.get_params()

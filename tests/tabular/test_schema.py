@@ -261,6 +261,14 @@ class TestTarget:
         with pytest.raises(DataError, match=r"'income', row 3 of the data: .*'low' or 'high'; got"):
             schema.encode_target({"income": labels})
 
+    @pytest.mark.parametrize("n", [3, 5000])
+    def test_a_target_in_texts(self, n):
+        """Of few texts, and of so many that PyArrow reads them."""
+        schema = TableSchema.from_bounds({"a": [0, 1], "y": [0, 50]}, target="y")
+        texts = [f"{row % 7}.5" for row in range(n)]
+        for column in (texts, np.array(texts), np.array(texts, dtype=object)):
+            assert schema.encode_target({"y": column}).tolist() == list(map(float, texts))
+
     def test_a_missing_number(self):
         schema = TableSchema.from_bounds({"a": [0, 1], "y": [0, 50]}, target="y")
         assert schema.encode_target({"y": ["1", "99"]}).tolist() == [1.0, 99.0]
@@ -312,7 +320,20 @@ class TestRoles:
             ({"a": [0, 1], "y": [0, 1], "target": "y", "weight": "w"}, "weight 'w' is not in"),
             (
                 {"a": [0, 1], "w": [-1, 1], "y": [0, 1], "target": "y", "weight": "w"},
-                "the weight 'w' must be declared as a range",
+                "the weight 'w' must be declared as \\[0, largest\\]",
+            ),
+            *(
+                ({"a": [0, 1], "w": entry, "y": [0, 1], "target": "y", "weight": "w"}, message)
+                for entry, message in [
+                    ([1, 4], r"as \[0, 4\], .*; got \[1, 4\]"),
+                    ({"range": [0, 4], "transform": "log1p"}, "nothing beside it, .*log1p"),
+                    ({"range": [0, 4], "missing": 1}, "nothing beside it, .*missing"),
+                    (["a", "b"], r"\[0, largest\], .*; got"),
+                ]
+            ),
+            (
+                {"a": [0, 1], "e": [1, 4], "y": [0, 9], "target": "y", "exposure": "e"},
+                r"the exposure 'e' must be declared as \[0, 4\].*; got \[1, 4\]",
             ),
             (
                 {"a": [0, 1], "e": [0, 1], "y": ["n", "p"], "target": "y", "exposure": "e"},
