@@ -109,11 +109,6 @@ def load_randhie(
           taken from the design of the study and not from the data.
         - ``DESCR``: str. Origin, meaning of each column and the reason of each bound.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `target` is not one of the two names.
-
     Examples
     --------
     >>> from dpfast.datasets import load_randhie

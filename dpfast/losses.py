@@ -73,11 +73,6 @@ class Loss:
     default_width : bool
         Whether `width` was None: solvers may then round off a kink over less.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If the name is unknown, a number is out of range, or one is given to a loss without it.
-
     Examples
     --------
     >>> loss = Loss("logistic")

@@ -113,11 +113,6 @@ class ProblemShape:
     weighted : bool, default=False
         Whether rows have weights of their own.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not of the stated kind or range.
-
     Examples
     --------
     >>> shape = ProblemShape(n_samples=50_000, n_features=30, data_norm=1.0)
@@ -242,10 +237,6 @@ class ProblemShape:
             is divided; but not blocks, which add up in chains of their own.
         any_loss : bool
             Whether their loss may be another one.
-
-        Raises
-        ------
-        ValueError
         """
         alike = ["n_features", "intercept", "unit", "max_rows_per_group"]
         alike += [] if any_loss else ["loss"]

@@ -44,11 +44,6 @@ class AttackDisplay(Display):
         report : PrivacyReport
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default a new figure.
-
-        Raises
-        ------
-        TypeError
-            If `report` is something else.
         """
         return cls(report).plot(ax)
 

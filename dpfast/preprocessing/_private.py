@@ -77,8 +77,6 @@ class PrivateScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
 
         Raises
         ------
-        TypeError, ValueError
-            If a parameter is not as documented, or does not match the columns; nothing is spent.
         dpfast.BudgetExceeded
             If an accountant around this cannot afford it; nothing is spent.
         """

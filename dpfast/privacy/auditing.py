@@ -69,11 +69,6 @@ def clopper_pearson(successes: int, trials: int, error: float) -> tuple[float, f
     -------
     low, high : float
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong type or out of its range.
-
     Examples
     --------
     >>> from dpfast.privacy import clopper_pearson
@@ -396,11 +391,6 @@ def choice_score(
     -------
     scores : ndarray of shape (n_runs,)
         Larger where the first data set is more likely; infinite where only one is possible.
-
-    Raises
-    ------
-    ValueError
-        If the two laws have different shapes.
     """
     laws = _float64(probabilities), _float64(neighbor_probabilities)
     if laws[0].ndim != 1 or laws[0].shape != laws[1].shape:

@@ -155,11 +155,6 @@ def sgd_advanced_stddev(
     sensitivity : float
         On a sample.
     steps, batch, n_samples : int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of the wrong type or out of its range.
     """
     steps = check_integer("steps", steps, low=1)
     n_samples = check_integer("n_samples", n_samples, low=1)

@@ -70,11 +70,6 @@ class QuantileSlopes(_AlongConstant):
     ----------
     shape : ProblemShape
         Of the pinball loss.
-
-    Raises
-    ------
-    ValueError
-        If the loss is another one.
     """
 
     def __init__(self, shape: ProblemShape) -> None:

@@ -277,11 +277,6 @@ def plan(
     -------
     Plan
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument or an option is unknown or out of range.
-
     Examples
     --------
     >>> import dpfast

@@ -63,11 +63,6 @@ class Setting:
         Whether the function is a mean over records.
     spread : float, default=1.0
         ``C >= 1``, the factor of the sensitivity of a tilted risk.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not of the stated kind or range.
     """
 
     lipschitz: float
@@ -269,11 +264,6 @@ def guarantee(setting: Setting, *, smooth: bool | None = None, risk: str = "erm"
     Returns
     -------
     Guarantee
-
-    Raises
-    ------
-    ValueError
-        If `smooth` is asked for of a function that is not.
 
     Examples
     --------
