@@ -147,6 +147,8 @@ class Gaussian(AdditiveMechanism):
 
         Raises
         ------
+        ValueError
+            If the budget is pure.
         GridOverflow
             If no grid is both coarse enough for the query's bound and dimension and fine enough for
             the noise.
