@@ -717,10 +717,6 @@ class PrivateLinearModel(Versioned):
         It only post-processes what was released. A fit to other people uses it for free; a fit to
         the same people pays for its own releases.
 
-        Returns
-        -------
-        CoefficientPrior
-
         Raises
         ------
         ValueError
