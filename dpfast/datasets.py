@@ -249,11 +249,6 @@ def make_uniform_classification(
     Features are uniform on [0, 1], so that rows have an l1 norm of at most `n_features`; labels are
     the signs of a linear function with standard normal coefficients.
 
-    Parameters
-    ----------
-    n_samples, n_features : int
-    seed : int, default=0
-
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)

@@ -13,10 +13,6 @@ from dpfast.privacy import PrivacyReport, advantage, belief, reconstruction
 class AttackDisplay(Display):
     """Belief after a suspicion, and success of a reconstruction, at most; by what was known before.
 
-    Parameters
-    ----------
-    report : PrivacyReport
-
     Attributes
     ----------
     ax_ : matplotlib.axes.Axes

@@ -65,10 +65,6 @@ def clopper_pearson(successes: int, trials: int, error: float) -> tuple[float, f
     error : float
         In (0, 1); of each bound separately.
 
-    Returns
-    -------
-    low, high : float
-
     Examples
     --------
     >>> from dpfast.privacy import clopper_pearson
@@ -108,10 +104,6 @@ def audit_epsilon(
         In [0, 1).
     confidence : float, default=1 - 1e-6
         In (0, 1).
-
-    Returns
-    -------
-    result : AuditResult
 
     Raises
     ------
@@ -216,10 +208,6 @@ def audit_one_run(
         aside.
     confidence : float, default=1 - 1e-6
         In (0, 1).
-
-    Returns
-    -------
-    result : OneRunAudit
 
     Raises
     ------

@@ -457,12 +457,7 @@ class ExponentialEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ZCDPEvent(Event):
-    """An access that is proved to be rho-zCDP, by whatever mechanism.
-
-    Parameters
-    ----------
-    rho : float
-    """
+    """An access that is proved to be rho-zCDP, by whatever mechanism."""
 
     mechanism: ClassVar[str] = "zcdp"
 
@@ -471,12 +466,7 @@ class ZCDPEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class GDPEvent(Event):
-    """An access that is proved to be mu-GDP, by whatever mechanism.
-
-    Parameters
-    ----------
-    mu : float
-    """
+    """An access that is proved to be mu-GDP, by whatever mechanism."""
 
     mechanism: ClassVar[str] = "gdp"
 

@@ -85,10 +85,6 @@ def advanced_composition(
     slack : float
         The part of delta that the composition itself uses, in (0, 1).
 
-    Returns
-    -------
-    epsilon, delta : float
-
     Examples
     --------
     >>> from dpfast.privacy.papers import advanced_composition

@@ -100,10 +100,6 @@ class ResidualSum(_AlongConstant):
 
     Sensitivity: ``k c``, c the largest weight; of groups with 1 in the place of c.  What a record
     adds is between ``-c`` and c; the clip is the last operation.
-
-    Parameters
-    ----------
-    shape : ProblemShape
     """
 
     def sensitivity(self, neighboring_relation: str) -> float:
