@@ -108,3 +108,15 @@ def test_arguments_are_checked(rows_of):
             setter(np.ones(9, dtype=dtype))
         setter(np.ones(10, dtype=dtype))
         setter(None)
+
+
+@pytest.mark.parametrize("name, dtype", SETTERS)
+def test_epochs_read_what_was_set_last(rows_of, name, dtype):
+    X, y, w = problem(10, 4)
+    kernel, out, moved = rows_of(X, y), np.empty(5), w.copy()
+    clip_norm = 0.01 if name == "inverse_norm" else np.inf
+    getattr(kernel, f"set_{name}")(np.linspace(0.1, 0.5, 10).astype(dtype))
+    kernel.gradient(7, 8, LOGISTIC, w, clip_norm, np.inf, out)
+    assert out.any()
+    _kernels.sgd_epoch(kernel, LOGISTIC, moved, np.array([7]), 1.0, clip_norm=clip_norm)
+    np.testing.assert_allclose(moved, w - out, rtol=1e-13)
