@@ -87,6 +87,12 @@ cdef int _check(dpfast_status status, str what) except -1:
     raise NotImplementedError(f"{what}: not supported on this CPU or by this build.")
 
 
+cdef int _check_length(str name, ptrdiff_t length, ptrdiff_t expected) except -1:
+    if length != expected:
+        raise ValueError(f"{name} must have {expected} entries; got {length}.")
+    return 0
+
+
 dpfast_dispatch_init()
 
 
@@ -175,8 +181,7 @@ cdef class LossSpec:
         cdef ptrdiff_t n = margin.shape[0]
         cdef double[:, ::1] out = np.empty((3, n))
         cdef dpfast_status status
-        if target.shape[0] != n:
-            raise ValueError(f"target must have {n} entries; got {target.shape[0]}.")
+        _check_length("target", target.shape[0], n)
         if n > 0:
             with nogil:
                 status = dpfast_loss_points(
@@ -205,12 +210,10 @@ def line_search(const double[::1] margin not None, const double[::1] direction_m
     if direction_margin.shape[0] != n or target.shape[0] != n:
         raise ValueError(f"direction_margin and target must have {n} entries.")
     if weight is not None:
-        if weight.shape[0] != n:
-            raise ValueError(f"weight must have {n} entries; got {weight.shape[0]}.")
+        _check_length("weight", weight.shape[0], n)
         if n > 0:
             weights = &weight[0]
-    if out.shape[0] != n_steps:
-        raise ValueError(f"out must have {n_steps} entries; got {out.shape[0]}.")
+    _check_length("out", out.shape[0], n_steps)
     if n_steps == 0:
         return
     if n == 0:
@@ -238,6 +241,7 @@ def line_search_addition_depth(ptrdiff_t n):
     return dpfast_line_search_addition_depth(n)
 
 
+include "_kernels_rows.pxi"
 include "_kernels_dense.pxi"
 include "_kernels_csr.pxi"
 include "_kernels_codes.pxi"

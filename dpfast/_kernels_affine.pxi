@@ -53,8 +53,7 @@ def affine_rows(CsrRows rows not None, ptrdiff_t start, ptrdiff_t stop,
     cdef dpfast_status status
     cdef ptrdiff_t columns = out.shape[1]
     _check_affine(rows, start, stop, factor, shift, out.shape[0], columns)
-    if squares.shape[0] != stop - start:
-        raise ValueError(f"squares must have {stop - start} entries; got {squares.shape[0]}.")
+    _check_length("squares", squares.shape[0], stop - start)
     sparse = rows._slice(start, stop)
     with nogil:
         status = dpfast_csr_affine_rows(
@@ -105,9 +104,8 @@ def part_sums(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] factor no
             f"out must be of shape (2 or 3, {rows.n_features}); got "
             f"{out.shape[0], out.shape[1]}.")
     if share is not None:
-        if share.shape[0] != stop - start:
-            raise ValueError(f"share must have {stop - start} entries; got {share.shape[0]}.")
-        counts = &share[0]
+        _check_length("share", share.shape[0], stop - start)
+        counts = _from(share, 0)
     if out.shape[0] == 3:
         squares = &out[2, 0]
     if isinstance(rows, DenseRows):
@@ -144,12 +142,10 @@ def column_counts(rows, ptrdiff_t start, ptrdiff_t stop, const ptrdiff_t[::1] sl
         raise ValueError(
             f"low and per_bin must have as many entries, 1 or more, as out has lines of bins; got "
             f"{low.shape[0]}, {per_bin.shape[0]} and {asked, bins}.")
-    if slot.shape[0] != rows.n_features:
-        raise ValueError(f"slot must have {rows.n_features} entries; got {slot.shape[0]}.")
+    _check_length("slot", slot.shape[0], rows.n_features)
     if share is not None:
-        if share.shape[0] != stop - start:
-            raise ValueError(f"share must have {stop - start} entries; got {share.shape[0]}.")
-        counts = &share[0]
+        _check_length("share", share.shape[0], stop - start)
+        counts = _from(share, 0)
     if isinstance(rows, DenseRows):
         dense = (<DenseRows>rows)._slice(start, stop)
         with nogil:
@@ -170,8 +166,7 @@ def shortening(CsrRows rows not None, ptrdiff_t start, ptrdiff_t stop,
     cdef dpfast_csr sparse
     cdef dpfast_status status
     _check_map(rows, start, stop, factor, shift, radius)
-    if out.shape[0] != stop - start:
-        raise ValueError(f"out must have {stop - start} entries; got {out.shape[0]}.")
+    _check_length("out", out.shape[0], stop - start)
     sparse = rows._slice(start, stop)
     with nogil:
         status = dpfast_csr_shortening(&sparse, &factor[0], &shift[0], radius, &out[0])
@@ -186,8 +181,7 @@ def quadratic_forms(CsrRows rows not None, ptrdiff_t start, ptrdiff_t stop,
     _check_block(rows, start, stop, matrix.shape[0])
     if matrix.shape[1] != rows.dim:
         raise ValueError(f"matrix must have {rows.dim} columns; got {matrix.shape[1]}.")
-    if out.shape[0] != stop - start:
-        raise ValueError(f"out must have {stop - start} entries; got {out.shape[0]}.")
+    _check_length("out", out.shape[0], stop - start)
     sparse = rows._slice(start, stop)
     with nogil:
         status = dpfast_csr_quadratic_forms(&sparse, &matrix[0, 0], &out[0])

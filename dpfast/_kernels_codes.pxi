@@ -161,8 +161,7 @@ cdef class CodedParts:
         types = _NUMBER_TYPES if levels is None else _CODE_TYPES
         part.rows = _vector_of(rows, "rows", types)
         part.type = types[rows.dtype]
-        if len(rows) != self.n_samples:
-            raise ValueError(f"rows must have {self.n_samples} entries; got {len(rows)}.")
+        _check_length("rows", len(rows), self.n_samples)
         self.nbytes += rows.nbytes
         part.first = self.n_features
         part.width = 1
@@ -213,8 +212,7 @@ cdef class CodedParts:
     def fold(self, const double[::1] table not None):
         """For each column the sum of value times entry of the table over its levels."""
         cdef double[::1] out = np.empty(self.n_features)
-        if table.shape[0] != self.n_levels:
-            raise ValueError(f"table must have {self.n_levels} entries; got {table.shape[0]}.")
+        _check_length("table", table.shape[0], self.n_levels)
         _check(dpfast_coded_fold(&self._rows, &table[0], &out[0]), "table of levels")
         return np.asarray(out)
 
@@ -242,22 +240,14 @@ cdef class CodedRows(CsrRows):
                  const double[::1] target not None, double intercept=0.0):
         if not 0 <= start < stop <= parts.n_samples:
             raise ValueError(f"rows [{start}, {stop}) are none of [0, {parts.n_samples}).")
-        if target.shape[0] != stop - start:
-            raise ValueError(f"target must have {stop - start} entries; got {target.shape[0]}.")
+        self._begin(stop - start, parts.n_features, target, intercept)
         self._parts, self._start, self._written = parts, start, False
-        self._target, self._weight, self._row_scale, self._inverse_norm = target, None, None, None
-        self.n_samples, self.n_features = stop - start, parts.n_features
-        self.dim = parts.n_features + (1 if intercept != 0.0 else 0)
-        self.intercept = intercept
         self.n_stored = int(parts._offsets[stop]) - int(parts._offsets[start])
         self.nbytes = parts.nbytes * (stop - start) // parts.n_samples
-        self._rows.n, self._rows.d = self.n_samples, self.n_features
+        self._rows.d, self._rows.intercept = self.n_features, intercept
         self._rows.indptr = self._rows.indices = self._rows.values = NULL
         self._rows.indptr_type, self._rows.scalar = DPFAST_INT64, DPFAST_FLOAT64
-        self._rows.target, self._rows.intercept = &target[0], intercept
-        self._rows.weight = self._rows.row_scale = NULL
-        self._rows.inverse_norm = NULL
-        self._rows.consistent = False
+        self._attach()
 
     cdef int _write(self) except -1:
         if self._written:
@@ -278,21 +268,6 @@ cdef class CodedRows(CsrRows):
     def entries(self, ptrdiff_t start, ptrdiff_t stop):
         self._write()
         return CsrRows.entries(self, start, stop)
-
-    cdef dpfast_csr _beside(self, ptrdiff_t start, ptrdiff_t stop) except *:
-        """What belongs to rows of a range, whose entries need not be written."""
-        cdef dpfast_csr rows = self._rows
-        if not 0 <= start <= stop <= self.n_samples:
-            raise ValueError(f"rows [{start}, {stop}) are outside [0, {self.n_samples}).")
-        rows.n = stop - start
-        rows.target += start
-        if rows.weight != NULL:
-            rows.weight += start
-        if rows.row_scale != NULL:
-            rows.row_scale += start
-        if rows.inverse_norm != NULL:
-            rows.inverse_norm += start
-        return rows
 
     @property
     def parts(self):
@@ -318,8 +293,7 @@ cdef class CodedRows(CsrRows):
         cdef dpfast_csr rows = self._beside(start, stop)
         cdef dpfast_status status
         cdef ptrdiff_t first = self._start + start
-        if table.shape[0] != self._parts.n_levels:
-            raise ValueError(f"table must have {self._parts.n_levels} entries.")
+        _check_length("table", table.shape[0], self._parts.n_levels)
         with nogil:
             status = dpfast_coded_gather(
                 &self._parts._rows, first, first + rows.n, &table[0], &out[0])
@@ -347,8 +321,7 @@ cdef class CodedRows(CsrRows):
         squares = self.gather(start, stop, table)
         for _, _, own in self.numbers(start, stop):
             squares += own * own
-        if out.shape[0] != stop - start:
-            raise ValueError(f"out must have {stop - start} entries; got {out.shape[0]}.")
+        _check_length("out", out.shape[0], stop - start)
         # Terms are positive, and as many as stored entries: see dpfast_dense_row_norms.
         first = self._start + start
         stored = np.diff(self._parts._offsets[first : self._start + stop + 1])
@@ -364,39 +337,27 @@ cdef class CodedRows(CsrRows):
 
     def margins(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] w not None,
                 double[::1] out not None):
-        self._check_weights(w)
+        _check_length("w", w.shape[0], self.dim)
         found = self.gather(start, stop, self._parts.table(w))
         if not np.all(np.isfinite(w)):
             raise FloatingPointError("margins: w must be finite.")
-        if out.shape[0] != stop - start:
-            raise ValueError(f"out must have {stop - start} entries; got {out.shape[0]}.")
+        _check_length("out", out.shape[0], stop - start)
         if self._row_scale is not None:
             found *= self._row_scale[start:stop]
         if self.intercept != 0.0:
             found += self.intercept * w[self.n_features]
         np.asarray(out)[:] = found
 
-    cdef double _sum(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss, const double[::1] w,
-                     double clip_norm, double loss_clip, double *gradient) except *:
+    cdef dpfast_status _gradient(self, ptrdiff_t start, ptrdiff_t stop, const dpfast_loss *loss,
+                                 const double *w, double clip_norm, double loss_clip,
+                                 double *out, double *loss_sum) except *:
         cdef dpfast_csr rows = self._beside(start, stop)
         cdef double[::1] scratch = np.empty(3 * self._parts.n_levels)
-        cdef double loss_sum = 0.0
-        cdef dpfast_status status
-        self._check_weights(w)
         with nogil:
-            status = dpfast_coded_gradient(
-                &self._parts._rows, self._start + start, &rows, &loss._loss, &w[0], clip_norm,
-                loss_clip, &scratch[0], gradient, &loss_sum)
-        _check(status, "objective" if gradient == NULL else "gradient")
-        return loss_sum
+            return dpfast_coded_gradient(
+                &self._parts._rows, self._start + start, &rows, loss, w, clip_norm, loss_clip,
+                &scratch[0], out, loss_sum)
 
-    def gradient(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
-                 const double[::1] w not None, double clip_norm, double loss_clip,
-                 double[::1] out not None):
-        if out.shape[0] != self.dim:
-            raise ValueError(f"out must have {self.dim} entries; got {out.shape[0]}.")
-        return self._sum(start, stop, loss, w, clip_norm, loss_clip, &out[0])
-
-    def objective(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
-                  const double[::1] w not None, double loss_clip):
-        return self._sum(start, stop, loss, w, float("inf"), loss_clip, NULL)
+    cdef dpfast_status _objective(self, ptrdiff_t start, ptrdiff_t stop, const dpfast_loss *loss,
+                                  const double *w, double loss_clip, double *loss_sum) except *:
+        return self._gradient(start, stop, loss, w, float("inf"), loss_clip, NULL, loss_sum)

@@ -70,8 +70,7 @@ def coordinates(DenseRows rows not None, ptrdiff_t start, ptrdiff_t stop, RowMap
     cdef dpfast_status status
     cdef double[::1] scratch = to._scratch(rows, start, stop)
     cdef double *z = NULL
-    if squares.shape[0] != stop - start:
-        raise ValueError(f"squares must have {stop - start} entries; got {squares.shape[0]}.")
+    _check_length("squares", squares.shape[0], stop - start)
     if out is not None:
         if out.shape[0] != stop - start or out.shape[1] != to.columns:
             raise ValueError(f"out must be of shape {(stop - start, to.columns)}.")
@@ -91,14 +90,12 @@ def gram(DenseRows rows not None, ptrdiff_t start, ptrdiff_t stop, RowMap to not
     cdef dpfast_dense dense
     cdef dpfast_status status
     cdef double[::1] scratch = to._scratch(rows, start, stop)
-    cdef const double *shares = NULL
     if share is not None:
-        if share.shape[0] != stop - start:
-            raise ValueError(f"share must have {stop - start} entries; got {share.shape[0]}.")
-        shares = &share[0]
+        _check_length("share", share.shape[0], stop - start)
     if not out.shape[0] == out.shape[1] == to.columns:
         raise ValueError(f"out must be of shape {(to.columns, to.columns)}.")
+    cdef const double *counts = _from(share, 0)
     dense = rows._slice(start, stop)
     with nogil:
-        status = dpfast_dense_gram(&dense, &to._map, radius, shares, &scratch[0], &out[0, 0])
+        status = dpfast_dense_gram(&dense, &to._map, radius, counts, &scratch[0], &out[0, 0])
     _check(status, "Gram matrix")

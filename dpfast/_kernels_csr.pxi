@@ -64,13 +64,11 @@ _INDPTR_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
 _VALUE_TYPES = {np.dtype(np.float64): DPFAST_FLOAT64, np.dtype(np.float32): DPFAST_FLOAT32}
 
 
-cdef class CsrRows:
-    """Rows ``(scale_i * x_i, intercept)`` of a problem, stored sparsely, with their targets.
+cdef class CsrRows(_Rows):
+    """Sparse rows.
 
     Row ``i`` has ``data[k]`` in column ``indices[k]`` for ``indptr[i] <= k < indptr[i + 1]``, as in
-    SciPy's ``csr_array``.  Keeps references to the arrays it was given and checks them once: they
-    must not change afterwards.  The methods take a row range, so that threads can work on different
-    blocks of the same object.
+    SciPy's ``csr_array``.  The arrays are checked once, and must not change afterwards.
 
     Parameters
     ----------
@@ -102,21 +100,15 @@ cdef class CsrRows:
         If anything else is wrong with the arrays.
     """
 
-    cdef readonly ptrdiff_t n_samples, n_features, dim, n_stored
+    cdef readonly ptrdiff_t n_stored
     #: Bytes of the arrays that one pass over all rows reads.
     cdef readonly ptrdiff_t nbytes
-    cdef readonly double intercept
     cdef tuple _arrays  # keeps the buffers alive
-    cdef const double[::1] _target
-    cdef const double[::1] _weight
-    cdef const double[::1] _row_scale
-    cdef const float[::1] _inverse_norm
     cdef dpfast_csr _rows
 
     def __init__(self, indptr, indices, data, ptrdiff_t n_features,
                  const double[::1] target not None, double intercept=0.0, bint compact=False,
                  bint sound=False):
-        cdef ptrdiff_t n
         self._rows.indptr = _vector_of(indptr, "indptr", _INDPTR_TYPES)
         self._rows.indices = _vector_of(indices, "indices", _INDEX_TYPES)
         self._rows.indptr_type = _INDEX_TYPES[indptr.dtype]
@@ -132,29 +124,10 @@ cdef class CsrRows:
         if data is None:
             self._rows.values = NULL
             self._rows.scalar = DPFAST_FLOAT64
-        n = len(indptr) - 1
-        if n < 1 or n_features < 1:
-            raise ValueError(
-                f"the rows must have at least one row and one column; got shape {(n, n_features)}.")
-        if target.shape[0] != n:
-            raise ValueError(f"target must have {n} entries; got {target.shape[0]}.")
-        self._target = target
-        self._weight = None
-        self._row_scale = None
-        self._inverse_norm = None
-        self.n_samples = n
-        self.n_features = n_features
-        self.dim = n_features + (1 if intercept != 0.0 else 0)
+        self._begin(len(indptr) - 1, n_features, target, intercept)
         self.n_stored = len(indices)
-        self.intercept = intercept
-        self._rows.n = n
-        self._rows.d = n_features
-        self._rows.target = &target[0]
-        self._rows.weight = NULL
-        self._rows.row_scale = NULL
-        self._rows.inverse_norm = NULL
-        self._rows.consistent = False
-        self._rows.intercept = intercept
+        self._rows.d, self._rows.intercept = n_features, intercept
+        self._attach()
         if not sound:
             self._check_arrays()
         # Only now is every index known to fit 16 bits.
@@ -183,49 +156,12 @@ cdef class CsrRows:
                 "SciPy matrix first.")
         return _check(status, "sparse rows")
 
-    cdef int _check_rows(self, str name, ptrdiff_t length) except -1:
-        if length != self.n_samples:
-            raise ValueError(f"{name} must have {self.n_samples} entries; got {length}.")
-        return 0
-
-    def set_weight(self, const double[::1] weight):
-        """Multiply row i's loss and clipped gradient by ``weight[i] >= 0``; None: by one."""
-        if weight is None:
-            self._rows.weight = NULL
-        else:
-            self._check_rows("weight", weight.shape[0])
-            self._rows.weight = &weight[0]
-        self._weight = weight
-
-    def set_row_scale(self, const double[::1] row_scale):
-        """Multiply row i by ``row_scale[i]`` from now on; None: by one."""
-        if row_scale is None:
-            self._rows.row_scale = NULL
-        else:
-            self._check_rows("row_scale", row_scale.shape[0])
-            self._rows.row_scale = &row_scale[0]
-        self._row_scale = row_scale
-
-    def set_inverse_norm(self, const float[::1] inverse_norm, bint consistent=False):
-        """Lower bounds of the rows' inverse norms, which gradient clipping needs.
-
-        If `consistent`, clipped rows count less whichever their label is, see csrc/dense.h.
-        """
-        if inverse_norm is None:
-            self._rows.inverse_norm = NULL
-        else:
-            self._check_rows("inverse_norm", inverse_norm.shape[0])
-            self._rows.inverse_norm = &inverse_norm[0]
-        self._inverse_norm = inverse_norm
-        self._rows.consistent = consistent
-
     def entries(self, ptrdiff_t start, ptrdiff_t stop):
         """(offsets, columns, values) of the rows of the range, scaled; columns may be uint16.
 
         Row `start` + i has the entries from ``offsets[i]`` to before ``offsets[i + 1]``.
         """
-        if not 0 <= start <= stop <= self.n_samples:
-            raise ValueError(f"rows [{start}, {stop}) are outside [0, {self.n_samples}).")
+        self._check_range(start, stop)
         indptr, indices, data = self._arrays
         offsets = indptr[start : stop + 1]
         first, last = offsets[0], offsets[stop - start]
@@ -234,87 +170,58 @@ cdef class CsrRows:
             values *= np.repeat(np.asarray(self._row_scale[start:stop]), np.diff(offsets))
         return offsets - first, indices[first:last], values
 
-    cdef dpfast_csr _slice(self, ptrdiff_t start, ptrdiff_t stop) except *:
-        cdef dpfast_csr rows = self._rows
-        if not 0 <= start <= stop <= self.n_samples:
-            raise ValueError(f"rows [{start}, {stop}) are outside [0, {self.n_samples}).")
-        rows.n = stop - start
-        rows.indptr = <const char *>rows.indptr + start * (
-            4 if rows.indptr_type == DPFAST_INT32 else 8)
-        rows.target += start
-        if rows.weight != NULL:
-            rows.weight += start
-        if rows.row_scale != NULL:
-            rows.row_scale += start
-        if rows.inverse_norm != NULL:
-            rows.inverse_norm += start
-        return rows
-
-    cdef int _check_weights(self, const double[::1] w) except -1:
-        if w.shape[0] != self.dim:
-            raise ValueError(f"w must have {self.dim} entries; got {w.shape[0]}.")
+    cdef int _attach(self) except -1:
+        self._rows = self._beside(0, self.n_samples)
         return 0
 
-    def row_norms(self, ptrdiff_t start, ptrdiff_t stop, double[::1] out not None):
-        """out = upper bounds of the norms of the stored rows (before scaling)."""
-        cdef dpfast_csr rows = self._slice(start, stop)
-        cdef dpfast_status status
-        if out.shape[0] != rows.n:
-            raise ValueError(f"out must have {rows.n} entries; got {out.shape[0]}.")
-        if rows.n == 0:
-            return
-        with nogil:
-            status = dpfast_csr_row_norms(&rows, &out[0])
-        _check(status, "row norms")
+    cdef dpfast_csr _beside(self, ptrdiff_t start, ptrdiff_t stop) except *:
+        """What belongs to rows of a range, but for their entries."""
+        cdef dpfast_csr rows = self._rows
+        self._check_range(start, stop)
+        rows.n = stop - start
+        rows.target = _from(self._target, start)
+        rows.weight = _from(self._weight, start)
+        rows.row_scale = _from(self._row_scale, start)
+        rows.inverse_norm = self._inverse_norms_from(start)
+        rows.consistent = self._consistent
+        return rows
 
-    def margins(self, ptrdiff_t start, ptrdiff_t stop, const double[::1] w not None,
-                double[::1] out not None):
-        """out = <row, w> for the rows of the range."""
-        cdef dpfast_csr rows = self._slice(start, stop)
-        cdef dpfast_status status
-        self._check_weights(w)
-        if out.shape[0] != rows.n:
-            raise ValueError(f"out must have {rows.n} entries; got {out.shape[0]}.")
-        if rows.n == 0:
-            return
-        with nogil:
-            status = dpfast_csr_margins(&rows, &w[0], &out[0])
-        _check(status, "margins")
+    cdef dpfast_csr _slice(self, ptrdiff_t start, ptrdiff_t stop) except *:
+        cdef dpfast_csr rows = self._beside(start, stop)
+        rows.indptr = <const char *>rows.indptr + start * (
+            4 if rows.indptr_type == DPFAST_INT32 else 8)
+        return rows
 
-    def gradient(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
-                 const double[::1] w not None, double clip_norm, double loss_clip,
-                 double[::1] out not None):
-        """out = sum of the rows' clipped gradients; returns the sum of their clipped losses."""
+    cdef dpfast_status _row_norms(self, ptrdiff_t start, ptrdiff_t stop, double *out) except *:
         cdef dpfast_csr rows = self._slice(start, stop)
-        cdef double loss_sum = 0.0
-        cdef dpfast_status status
-        self._check_weights(w)
-        if out.shape[0] != self.dim:
-            raise ValueError(f"out must have {self.dim} entries; got {out.shape[0]}.")
         with nogil:
-            status = dpfast_csr_gradient(
-                &rows, &loss._loss, &w[0], clip_norm, loss_clip, &out[0], &loss_sum)
-        _check(status, "gradient")
-        return loss_sum
+            return dpfast_csr_row_norms(&rows, out)
 
-    def objective(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
-                  const double[::1] w not None, double loss_clip):
-        """Sum of the rows' clipped losses."""
+    cdef dpfast_status _margins(self, ptrdiff_t start, ptrdiff_t stop, const double *w,
+                                double *out) except *:
         cdef dpfast_csr rows = self._slice(start, stop)
-        cdef double loss_sum = 0.0
-        cdef dpfast_status status
-        self._check_weights(w)
         with nogil:
-            status = dpfast_csr_objective(&rows, &loss._loss, &w[0], loss_clip, &loss_sum)
-        _check(status, "objective")
-        return loss_sum
+            return dpfast_csr_margins(&rows, w, out)
+
+    cdef dpfast_status _gradient(self, ptrdiff_t start, ptrdiff_t stop, const dpfast_loss *loss,
+                                 const double *w, double clip_norm, double loss_clip,
+                                 double *out, double *loss_sum) except *:
+        cdef dpfast_csr rows = self._slice(start, stop)
+        with nogil:
+            return dpfast_csr_gradient(&rows, loss, w, clip_norm, loss_clip, out, loss_sum)
+
+    cdef dpfast_status _objective(self, ptrdiff_t start, ptrdiff_t stop, const dpfast_loss *loss,
+                                  const double *w, double loss_clip, double *loss_sum) except *:
+        cdef dpfast_csr rows = self._slice(start, stop)
+        with nogil:
+            return dpfast_csr_objective(&rows, loss, w, loss_clip, loss_sum)
 
     def add_hessian(self, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None,
                     const double[::1] w not None, double[:, ::1] out not None):
         """out += sum of the rows' weighted Hessians; out is symmetric before and after."""
         cdef dpfast_csr rows = self._slice(start, stop)
         cdef dpfast_status status
-        self._check_weights(w)
+        _check_length("w", w.shape[0], self.dim)
         if out.shape[0] != self.dim or out.shape[1] != self.dim:
             raise ValueError(
                 f"out must have shape {(self.dim, self.dim)}; got {(out.shape[0], out.shape[1])}.")

@@ -118,12 +118,6 @@ cdef class _EpochRows:
         return status
 
 
-cdef int _check_length(str name, ptrdiff_t length, ptrdiff_t expected) except -1:
-    if length != expected:
-        raise ValueError(f"{name} must have {expected} entries; got {length}.")
-    return 0
-
-
 cdef int _check_apart(dict written, dict read) except -1:
     """Arrays that a kernel writes must overlap no other array."""
     names = list(written)
@@ -229,12 +223,8 @@ def sgd_epoch(rows, LossSpec loss, double[::1] w, const int64_t[::1] indices, st
     epoch.alpha = alpha
     epoch.clip_norm = clip_norm
     epoch.w_radius = w_radius
-    epoch.snapshot_derivative = NULL
-    if snapshot_derivative is not None:
-        epoch.snapshot_derivative = &snapshot_derivative[0]
-    epoch.snapshot_gradient = NULL
-    if snapshot_gradient is not None:
-        epoch.snapshot_gradient = &snapshot_gradient[0]
+    epoch.snapshot_derivative = _from(snapshot_derivative, 0)
+    epoch.snapshot_gradient = _from(snapshot_gradient, 0)
     epoch.indices = NULL
     if indices.shape[0] > 0:
         epoch.indices = &indices[0]
@@ -248,9 +238,7 @@ def sgd_epoch(rows, LossSpec loss, double[::1] w, const int64_t[::1] indices, st
     epoch.noise = NULL
     if noise is not None:
         epoch.noise = &noise[0, 0]
-    epoch.average_weight = NULL
-    if average_weight is not None:
-        epoch.average_weight = &average_weight[0]
+    epoch.average_weight = _from(average_weight, 0)
     epoch.w = &w[0]
     epoch.average = NULL
     if average is not None:

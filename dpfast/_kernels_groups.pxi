@@ -145,8 +145,8 @@ def group_gradient(rows, ptrdiff_t start, RowGroups groups not None, ptrdiff_t f
         raise ValueError("w and out must have one row a class, or one without labels.")
     if (loss is None) != (label is not None):
         raise ValueError("there must be either a loss or labels.")
-    if label is not None and label.shape[0] != stop - start:
-        raise ValueError(f"label must have {stop - start} entries; got {label.shape[0]}.")
+    if label is not None:
+        _check_length("label", label.shape[0], stop - start)
     cdef double[::1] scratch = np.empty(
         dpfast_group_scratch(groups.longest, rows.dim, n_classes))
     if isinstance(rows, DenseRows):

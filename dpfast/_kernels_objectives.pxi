@@ -45,8 +45,7 @@ def row_sum(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1] s not None,
     cdef dpfast_csr sparse
     cdef dpfast_status status
     _check_block(rows, start, stop, out.shape[0])
-    if s.shape[0] != stop - start:
-        raise ValueError(f"s must have {stop - start} entries; got {s.shape[0]}.")
+    _check_length("s", s.shape[0], stop - start)
     cdef double[::1] scratch = np.empty(dpfast_objective_scratch(stop - start, rows.dim))
     if isinstance(rows, DenseRows):
         dense = (<DenseRows>rows)._slice(start, stop)
@@ -73,8 +72,8 @@ def tilted_sum(rows, ptrdiff_t start, ptrdiff_t stop, LossSpec loss not None, do
     cdef double peak = 0.0, excess = 0.0
     _check_block(rows, start, stop, w.shape[0])
     _check_block(rows, start, stop, out.shape[0])
-    if target is not None and target.shape[0] != stop - start:
-        raise ValueError(f"target must have {stop - start} entries; got {target.shape[0]}.")
+    if target is not None:
+        _check_length("target", target.shape[0], stop - start)
     cdef double[::1] scratch = np.empty(dpfast_objective_scratch(stop - start, rows.dim))
     if isinstance(rows, DenseRows):
         dense = (<DenseRows>rows)._slice(start, stop)
@@ -136,8 +135,7 @@ def weighted_gram_block(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1]
     cdef LossSpec squared = LossSpec(DPFAST_LOSS_squared)
     _check_block(rows, start, stop, out.shape[1])
     cdef double[::1] zeros = np.zeros(rows.dim)
-    if weight.shape[0] != stop - start:
-        raise ValueError(f"weight must have {stop - start} entries; got {weight.shape[0]}.")
+    _check_length("weight", weight.shape[0], stop - start)
     if out.shape[0] < (stop - start if isinstance(rows, DenseRows) else rows.dim):
         raise ValueError(f"out must have more rows; got shape {(out.shape[0], out.shape[1])}.")
     if isinstance(rows, DenseRows):
@@ -169,8 +167,7 @@ def multinomial_gradient(rows, ptrdiff_t start, ptrdiff_t stop, const double[::1
     _check_block(rows, start, stop, out.shape[1])
     if out.shape[0] != n_classes or n_classes < 2:
         raise ValueError(f"w and out must have two rows or more; got {n_classes}, {out.shape[0]}.")
-    if label.shape[0] != stop - start:
-        raise ValueError(f"label must have {stop - start} entries; got {label.shape[0]}.")
+    _check_length("label", label.shape[0], stop - start)
     cdef double[::1] scratch = np.empty(
         dpfast_multinomial_scratch(stop - start, n_classes))
     if isinstance(rows, DenseRows):

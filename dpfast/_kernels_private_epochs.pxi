@@ -230,12 +230,8 @@ def private_epoch(rows, LossSpec loss not None, double[::1] w not None, step, *,
     epoch.alpha, epoch.clip_norm, epoch.w_radius = alpha, clip_norm, w_radius
     epoch.momentum = momentum
     epoch.divisor = batch if divisor is None else divisor
-    epoch.snapshot = NULL
-    if snapshot is not None:
-        epoch.snapshot = &snapshot[0]
-    epoch.snapshot_gradient = NULL
-    if snapshot_gradient is not None:
-        epoch.snapshot_gradient = &snapshot_gradient[0]
+    epoch.snapshot = _from(snapshot, 0)
+    epoch.snapshot_gradient = _from(snapshot_gradient, 0)
     epoch.step_stride = 0 if np.ndim(step) == 0 else 1
     epoch.stddev, epoch.grid, epoch.scale = stddev, grid, scale
     epoch.given_noise = NULL

@@ -28,7 +28,7 @@ from dpfast.solvers import SOLVERS
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
 
 FOLDER = str(Path(inspect.getfile(inspect.unwrap(plan))).parent)
-DRIVER = ("__init__.py", "_contract.py", "_driver.py", "_resume.py", "_table.py")
+DRIVER = ("__init__.py", "_contract.py", "_driver.py", "_requests.py", "_resume.py", "_table.py")
 FAULTS_EACH = 15
 
 

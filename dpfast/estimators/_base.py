@@ -201,13 +201,7 @@ class PrivateLinearModel(Versioned):
         return made
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; returns self.
-
-        Raises
-        ------
-        ValueError
-            If there is no such parameter.
-        """
+        """Set parameters by name; returns self."""
         if text := unknown_parameters(type(self), params):
             raise ValueError(text)
         super().set_params(**params)
@@ -722,10 +716,6 @@ class PrivateLinearModel(Versioned):
 
         It only post-processes what was released. A fit to other people uses it for free; a fit to
         the same people pays for its own releases.
-
-        Returns
-        -------
-        CoefficientPrior
 
         Raises
         ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpfast.estimators._documented import documented
+from dpfast._documented import documented
 from dpfast.estimators._log_link import PrivateTweedieRegressor
 from dpfast.losses import Loss
 

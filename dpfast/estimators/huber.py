@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpfast._documented import documented
 from dpfast._validation import check_real
-from dpfast.estimators._documented import documented
 from dpfast.estimators._inference import Inferential
 from dpfast.estimators._regressor import PrivateLinearRegressor
 from dpfast.losses import Loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpfast.estimators._documented import documented
+from dpfast._documented import documented
 from dpfast.estimators._inference import Inferential
 from dpfast.estimators._regressor import PrivateLinearRegressor
 from dpfast.losses import Loss

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpfast._documented import documented
 from dpfast._validation import check_real
 from dpfast.estimators._classifier import PrivateLinearClassifier
-from dpfast.estimators._documented import documented
 from dpfast.losses import Loss
 
 

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, logit, softmax
 from sklearn.utils.validation import check_is_fitted
 
+from dpfast._documented import documented
 from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real, warn
 from dpfast.errors import QuestionableSettingWarning
 from dpfast.estimators._classifier import PrivateLinearClassifier
-from dpfast.estimators._documented import documented
 from dpfast.estimators._inference import Inferential
 from dpfast.estimators._one_vs_rest import BY_SQUARES
 from dpfast.estimators._targets import Signs, Targets

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import xlogy
 
+from dpfast._documented import documented
 from dpfast._typing import Vector
 from dpfast._validation import check_real
-from dpfast.estimators._documented import documented
 from dpfast.estimators._log_link import PrivateLogLinkRegressor
 from dpfast.estimators._targets import LogMean, Targets
 from dpfast.losses import Loss

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpfast._documented import documented
 from dpfast._validation import check_real, warn
 from dpfast.errors import QuestionableSettingWarning
-from dpfast.estimators._documented import documented
 from dpfast.estimators._regressor import PrivateLinearRegressor
 from dpfast.losses import Loss
 

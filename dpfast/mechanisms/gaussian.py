@@ -53,8 +53,6 @@ class Gaussian(AdditiveMechanism):
 
     Raises
     ------
-    TypeError, ValueError
-        If a parameter is of the wrong type or out of its range.
     GridOverflow
         If `bound` is over ``2^41 stddev``.
 
@@ -150,7 +148,7 @@ class Gaussian(AdditiveMechanism):
         Raises
         ------
         ValueError
-            If the budget is pure, or a parameter is out of its range.
+            If the budget is pure.
         GridOverflow
             If no grid is both coarse enough for the query's bound and dimension and fine enough for
             the noise.

@@ -50,8 +50,6 @@ def minimize(
 
     Parameters
     ----------
-    objective : Objective
-        Also a :class:`dpfast.objectives.FiniteSum`.
     epoch_passes : int, default=2
         ``m/n``.
     """

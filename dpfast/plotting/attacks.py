@@ -13,10 +13,6 @@ from dpfast.privacy import PrivacyReport, advantage, belief, reconstruction
 class AttackDisplay(Display):
     """Belief after a suspicion, and success of a reconstruction, at most; by what was known before.
 
-    Parameters
-    ----------
-    report : PrivacyReport
-
     Attributes
     ----------
     ax_ : matplotlib.axes.Axes
@@ -44,11 +40,6 @@ class AttackDisplay(Display):
         report : PrivacyReport
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default a new figure.
-
-        Raises
-        ------
-        TypeError
-            If `report` is something else.
         """
         return cls(report).plot(ax)
 

@@ -37,9 +37,39 @@ class Task(NamedTuple):
 
 
 class PrivateScaler(NumberColumns):
-    """A scaler that learns from the data what its budget allows; parameters as in the subclasses.
+    """A scaler that learns from the data what its budget allows.
 
     Every value is cut to its declared bounds before anything is computed from it.
+
+    Parameters
+    ----------
+    bounds : (low, high), sequence of (low, high), or dict of str to (low, high)
+        Public bounds, as for :class:`BoundedScaler`: values outside are cut to them.
+    epsilon : float, default=1.0
+        Privacy loss ε > 0 of the fit.
+    delta : float, default=1e-6
+        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
+    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
+        Which data sets are neighbors: one record is replaced by any other, or is absent.
+    random_state : None, int or NumPy generator, default=None
+        None draws the noise from the operating system's randomness. Anything else makes the fit
+        repeatable and the report says not to release it.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only if `X` had string column names.
+    column_blocks_ : tuple of ColumnBlock
+        Every column is one of numbers.
+    privacy_ : dpfast.privacy.PrivacyReport
+        The guarantee and the ledger that supports it.
+
+    Notes
+    -----
+    Missing or infinite values are an error, which itself depends on the data.
+
+    There is no `partial_fit`: every access to the data is paid for, and fitting again pays again.
     """
 
     def __init__(
@@ -76,8 +106,6 @@ class PrivateScaler(NumberColumns):
 
         Raises
         ------
-        TypeError, ValueError
-            If a parameter is not as documented, or does not match the columns; nothing is spent.
         dpfast.BudgetExceeded
             If an accountant around this cannot afford it; nothing is spent.
         """

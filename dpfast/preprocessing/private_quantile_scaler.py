@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._documented import documented
 from dpfast._validation import check_integer, check_real
 from dpfast.mechanisms import Exponential
 from dpfast.preprocessing._columns import interval, is_pair
@@ -26,6 +27,7 @@ from dpfast.queries import RankScores
 from dpfast.queries.columns import scale_to_range
 
 
+@documented
 class PrivateQuantileScaler(PrivateScaler):
     """Cut each column to two quantiles that are learned privately, and scale it linearly.
 
@@ -35,8 +37,6 @@ class PrivateQuantileScaler(PrivateScaler):
 
     Parameters
     ----------
-    bounds : (low, high), sequence of (low, high), or dict of str to (low, high)
-        Public bounds, as for :class:`BoundedScaler`: values outside are cut to them.
     quantiles : (float, float), default=(0.05, 0.95)
         Which two quantiles, ``0 <= low < high <= 1``. They should leave out far more rows than the
         noise moves the rank; otherwise the fit finds the declared bounds.
@@ -45,25 +45,11 @@ class PrivateQuantileScaler(PrivateScaler):
     resolution : int, default=4096
         The bounds of each column are divided into this many equal steps, and a quantile is the end
         of one of them.
-    epsilon : float, default=1.0
-        Privacy loss ε > 0 of the fit.
-    delta : float, default=1e-6
-        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Which data sets are neighbors: one record is replaced by any other, or is absent.
-    random_state : None, int or NumPy generator, default=None
-        None draws the noise from the operating system's randomness. Anything else makes the fit
-        repeatable and the report says not to release it.
 
     Attributes
     ----------
     quantiles_ : ndarray of shape (2, n_features)
         Private lower and upper quantile of each column, one step apart at least.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if `X` had string column names.
-    privacy_ : dpfast.privacy.PrivacyReport
-        The guarantee and the ledger that supports it.
 
     Notes
     -----
@@ -73,10 +59,6 @@ class PrivateQuantileScaler(PrivateScaler):
     rows is public. One record, replaced or absent, changes each count by at most 1 and so each
     score, up for some ends and down for others: ``score_range = 2`` for both relations. The 2d
     choices share the budget equally; where there is a δ, they are priced by their Rényi divergence.
-
-    Missing or infinite values are an error, which itself depends on the data.
-
-    There is no `partial_fit`: every access to the data is paid for, and fitting again pays again.
 
     Examples
     --------

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dpfast._documented import documented
 from dpfast._typing import Vector
 from dpfast._validation import counted, warn
 from dpfast.curator import Curator
@@ -111,6 +112,7 @@ class RangeSearch:
         return np.where(flat, low, lower), np.where(flat, high, upper)
 
 
+@documented
 class PrivateRangeScaler(PrivateScaler):
     """Cut each column to a range that is learned privately, and scale it linearly.
 
@@ -119,29 +121,13 @@ class PrivateRangeScaler(PrivateScaler):
 
     Parameters
     ----------
-    bounds : (low, high), sequence of (low, high), or dict of str to (low, high)
-        Public bounds, as for :class:`BoundedScaler`: values outside are cut to them.
     feature_range : (float, float), default=(-1, 1)
         Where the range is mapped to; with the default no row is longer than ``√d``.
-    epsilon : float, default=1.0
-        Privacy loss ε > 0 of the fit.
-    delta : float, default=1e-6
-        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Which data sets are neighbors: one record is replaced by any other, or is absent.
-    random_state : None, int or NumPy generator, default=None
-        None draws the noise from the operating system's randomness. Anything else makes the fit
-        repeatable and the report says not to release it.
 
     Attributes
     ----------
     range_ : ndarray of shape (2, n_features)
         Lower and upper end of each column.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if `X` had string column names.
-    privacy_ : dpfast.privacy.PrivacyReport
-        The guarantee and the ledger that supports it.
 
     Notes
     -----
@@ -149,10 +135,6 @@ class PrivateRangeScaler(PrivateScaler):
     releases of two counts a column. The error is one of rank: some ``3 √(28 d) / µ`` rows for a
     budget of µ-GDP. A warning says when there are too few rows for that; it depends on public
     numbers alone.
-
-    Missing or infinite values are an error, which itself depends on the data.
-
-    There is no `partial_fit`: every access to the data is paid for, and fitting again pays again.
 
     Examples
     --------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpfast._documented import documented
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.preprocessing._private import PrivateScaler, Task
 from dpfast.queries import ColumnSums
@@ -14,6 +15,7 @@ from dpfast.queries import ColumnSums
 _WHERE = "column means and variances"
 
 
+@documented
 class PrivateStandardScaler(PrivateScaler):
     r"""Center and scale each column by a mean and a variance that are learned privately.
 
@@ -26,15 +28,6 @@ class PrivateStandardScaler(PrivateScaler):
     bounds : (low, high), sequence of (low, high), or dict of str to (low, high)
         Public bounds, as for :class:`BoundedScaler`: values outside are cut to them. The noise is
         proportional to their width.
-    epsilon : float, default=1.0
-        Privacy loss ε > 0 of the fit.
-    delta : float, default=1e-6
-        Probability δ in [0, 1) outside the ε bound; 0 asks for pure ε-differential privacy.
-    neighboring_relation : {"replace_one", "add_or_remove_one"}, default="replace_one"
-        Which data sets are neighbors: one record is replaced by any other, or is absent.
-    random_state : None, int or NumPy generator, default=None
-        None draws the noise from the operating system's randomness. Anything else makes the fit
-        repeatable and the report says not to release it.
 
     Attributes
     ----------
@@ -44,11 +37,6 @@ class PrivateStandardScaler(PrivateScaler):
         Private variances, none smaller than the noise can distinguish from zero.
     scale_ : ndarray of shape (n_features,)
         Their square roots.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features,)
-        Only if `X` had string column names.
-    privacy_ : dpfast.privacy.PrivacyReport
-        The guarantee and the ledger that supports it.
 
     Notes
     -----
@@ -58,9 +46,7 @@ class PrivateStandardScaler(PrivateScaler):
 
     The rounding that depends on the order of additions is bounded and charged. Values are cut to
     the bounds in ``transform``, too, so the norm of its rows is bounded by public quantities; it is
-    mostly near ``√d``. Missing or infinite values are an error, which itself depends on the data.
-
-    There is no `partial_fit`: every access to the data is paid for, and fitting again pays again.
+    mostly near ``√d``.
 
     Examples
     --------

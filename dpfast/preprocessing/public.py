@@ -201,11 +201,6 @@ class BoundedScaler(NumberColumns):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : ignored
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the bounds or the range are not as documented, or do not match the columns.
         """
         validated(self, X, dtype=(np.float64, np.float32))
         self._columns()
@@ -267,11 +262,6 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : ignored
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `data_norm` is not a positive number.
         """
         validated(self, X, dtype=(np.float64, np.float32), accept_sparse="csr")
         self._radius()
@@ -402,11 +392,6 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         ----------
         X : array-like of shape (n_samples, n_features)
         y : ignored
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the categories are not as documented, or do not match the columns.
         """
         self._values(X, reset=True)
         self._columns()
@@ -500,11 +485,6 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         Returns
         -------
         ndarray of str objects
-
-        Raises
-        ------
-        ValueError
-            If the names do not match those seen in `fit`.
         """
         check_is_fitted(self)
         known = getattr(self, "feature_names_in_", None)

@@ -54,11 +54,6 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         With a relative error below 1e-10 (mostly below 1e-13) as long as it is above 1e-300; it
         underflows towards 0 below that.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not a real number or is out of its range.
-
     Examples
     --------
     >>> from dpfast.privacy import gaussian_delta
@@ -88,11 +83,6 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     -------
     epsilon : float
         At least 0; infinite if `mu` is.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not a real number or is out of its range.
 
     Examples
     --------
@@ -136,11 +126,6 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     delta : float
         In [0, 1].
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not a real number or is out of its range.
-
     Examples
     --------
     >>> from dpfast.privacy import zcdp_delta
@@ -183,11 +168,6 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     -------
     epsilon : float
         At least 0; infinite if `rho` is.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is not a real number or is out of its range.
 
     Examples
     --------

@@ -84,11 +84,6 @@ class PrivacyFilter:
         The parameter that is limited.
     accountant : str
         The accountant whose prices are added up.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `limit` is not a finite number above 0.
     """
 
     unit: ClassVar[str]
@@ -455,12 +450,7 @@ def _confirm(kept: bool, budget: Budget) -> None:
 
 
 def check_one_relation(events: Iterable[Event], begun_with: str | None) -> None:
-    """Refuse what is not an event, and events of another neighboring relation than the first.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Refuse what is not an event, and events of another neighboring relation than the first."""
     for event in events:
         if not isinstance(event, Event):
             raise TypeError(f"only a privacy event can be spent; got {event!r}.")

@@ -157,14 +157,7 @@ def noise_multiplier(
 ) -> float:
     """The smallest noise multiplier that the budget pays for; remembered.
 
-    Parameters
-    ----------
-    budget : Budget
-    accountant : str
-        Of the ledger that will be charged.
-    unit_events : callable
-        A module's function from a multiplier and `key` to events of sensitivity 1.
-    *key : hashable
+    `unit_events` is a module's function from a multiplier and `key` to events of sensitivity 1.
     """
     return _multiplier(key, budget, accountant, unit_events)
 

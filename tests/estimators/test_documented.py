@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from dpfast._documented import _sections, documented
 from dpfast.estimators._base import PrivateLinearModel
-from dpfast.estimators._documented import _sections, documented
 from dpfast.tabular import FAMILIES
 
 
