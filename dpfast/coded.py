@@ -49,6 +49,12 @@ class CodedMatrix:
     nbytes : int
         Bytes of codes and numbers.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a part is not as stated: other types or lengths, a code without a level, numbers that
+        are not finite.
+
     Examples
     --------
     >>> import numpy as np

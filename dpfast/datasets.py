@@ -109,6 +109,11 @@ def load_randhie(
           taken from the design of the study and not from the data.
         - ``DESCR``: str. Origin, meaning of each column and the reason of each bound.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If `target` is not one of the two names.
+
     Examples
     --------
     >>> from dpfast.datasets import load_randhie
@@ -248,6 +253,11 @@ def make_uniform_classification(
 
     Features are uniform on [0, 1], so that rows have an l1 norm of at most `n_features`; labels are
     the signs of a linear function with standard normal coefficients.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+    seed : int, default=0
 
     Returns
     -------

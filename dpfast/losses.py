@@ -73,6 +73,11 @@ class Loss:
     default_width : bool
         Whether `width` was None: solvers may then round off a kink over less.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the name is unknown, a number is out of range, or one is given to a loss without it.
+
     Examples
     --------
     >>> loss = Loss("logistic")
@@ -227,7 +232,16 @@ class Loss:
     def __call__(
         self, margin: ArrayLike, target: ArrayLike
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Value, first and second derivative in the margin; all arrays have shape (n,)."""
+        """Value, first and second derivative in the margin.
+
+        Parameters
+        ----------
+        margin, target : array-like of shape (n,)
+
+        Returns
+        -------
+        value, derivative, curvature : ndarray of shape (n,)
+        """
         z = np.ascontiguousarray(margin, dtype=np.float64)
         y = np.ascontiguousarray(target, dtype=np.float64)
         value, derivative, curvature = self.spec.points(z, y)

@@ -102,6 +102,12 @@ class Problem(RowAccess):
         The public quantities.
     leaks : tuple of str
         What was inferred from private data, in words.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not of the stated kind, X is not two-dimensional or has no rows, X or y
+        has NaN or infinities, or lengths differ.
     """
 
     def __init__(

@@ -88,6 +88,10 @@ class SecureGenerator:
 
     Raises
     ------
+    TypeError
+        If `random_state` is of another type.
+    ValueError
+        If it is negative.
     OSError
         If the operating system gives no random bytes.
 
@@ -219,6 +223,11 @@ class SecureGenerator:
         Returns
         -------
         ndarray of shape (n,), dtype int64
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not an integer or is out of its range.
         """
         scale = check_integer("scale", scale, low=1, high=_kernels.MAX_GAUSSIAN_SCALE)
         return self._fill(lambda out: self._stream.fill_discrete_gaussian(scale, out), n, np.int64)
@@ -239,6 +248,11 @@ class SecureGenerator:
         Returns
         -------
         ndarray of shape (n,), dtype int64
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not an integer or is out of its range.
         """
         scale = check_integer("scale", scale, low=1, high=_kernels.MAX_LAPLACE_SCALE)
         return self._fill(lambda out: self._stream.fill_discrete_laplace(scale, out), n, np.int64)
@@ -260,6 +274,11 @@ class SecureGenerator:
         Returns
         -------
         ndarray of shape (d,), dtype int64
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong type or out of its range.
         """
         d = check_integer("d", d, low=1)
         highest = int(_kernels.MAX_GAUSSIAN_SCALE / largest_width(d))
@@ -304,6 +323,13 @@ class SecureGenerator:
         -------
         int
             In [0, k).
+
+        Raises
+        ------
+        TypeError
+            If `scores` are not integers, or `scale` is not one.
+        ValueError
+            If an argument is out of its range.
         """
         scale = check_integer("scale", scale, low=1, high=_kernels.MAX_LAPLACE_SCALE)
         selection = _SELECTIONS[check_choice("noise", noise, tuple(_SELECTIONS))]
@@ -352,6 +378,11 @@ class SecureGenerator:
         -------
         ndarray of shape (n,), dtype float64
             Below shape 1 a value may underflow to 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong type or out of its range.
         """
         shape = check_real("shape", shape, low=0.0, low_open=True, high=_kernels.MAX_GAMMA_SHAPE)
         return self._fill(lambda out: self._stream.fill_gamma(shape, out), n, np.float64)
@@ -379,6 +410,8 @@ class SecureGenerator:
 
         Raises
         ------
+        TypeError, ValueError
+            If an argument is of the wrong type or out of its range.
         FloatingPointError
             If a coordinate is too large for float64.
         """

@@ -155,10 +155,18 @@ class CodedRows(_WrittenRows):
 
 
 def as_rows(matrix: Any, target: Vector, intercept: float, *, alike: bool = False) -> Rows:
-    """Rows of a matrix from :func:`check_matrix`, in place where the kernels can read them.
+    """Rows of a matrix, in place where the kernels can read them.
 
-    If `alike`, a row's margin is the same to the last bit wherever the row is; that of a sparse row
-    is, anyway.
+    Parameters
+    ----------
+    matrix : result of :func:`check_matrix`, of shape (n_samples, n_features)
+    target : ndarray of shape (n_samples,)
+        float64, contiguous.
+    intercept : float
+        Value of the constant column; 0 means none.
+    alike : bool, default=False
+        Whether a row's margin is to be the same to the last bit wherever the row is; that of a
+        sparse row is, anyway.
     """
     if isinstance(matrix, CodedMatrix):
         return CodedRows(matrix, target, intercept, alike)

@@ -44,10 +44,18 @@ MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """How many blocks the rows come in, where they are not one array."""
+    """How many blocks the rows come in, where they are not one array.
+
+    Parameters
+    ----------
+    count : int
+        Number of blocks.
+    distinct : tuple of int
+        The different numbers of rows that they have.
+    """
 
     count: int
-    distinct: tuple[int, ...]  # the different numbers of rows that they have
+    distinct: tuple[int, ...]
 
     def __post_init__(self) -> None:
         check_integer("count", self.count, low=1)
@@ -104,6 +112,11 @@ class ProblemShape:
         declarations cost accuracy, never privacy.
     weighted : bool, default=False
         Whether rows have weights of their own.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not of the stated kind or range.
 
     Examples
     --------
@@ -229,6 +242,10 @@ class ProblemShape:
             is divided; but not blocks, which add up in chains of their own.
         any_loss : bool
             Whether their loss may be another one.
+
+        Raises
+        ------
+        ValueError
         """
         alike = ["n_features", "intercept", "unit", "max_rows_per_group"]
         alike += [] if any_loss else ["loss"]
@@ -379,6 +396,10 @@ class ProblemShape:
 
         As for :meth:`gradient_sum_error`: ``m u n c loss_clip``.  The logarithm of a block's
         product of factors ``1 + e`` adds an absolute error of a few units a row.
+
+        Parameters
+        ----------
+        loss_clip : float
         """
         additions = max(self.additions(), self.longest_chain(_line_search_additions))
         largest = self.max_weight * loss_clip

@@ -64,6 +64,12 @@ class RowSums(ABC):
         loss_sum : float
             ``Σ_i c_i min(ℓ_i, loss_clip)``, without the ridge.
 
+        Raises
+        ------
+        ValueError
+            If `w` has another shape or is not finite, a bound is not positive, or `clip_order` is
+            neither 2 nor 1.
+
         Notes
         -----
         The l2 sensitivity of `gradient_sum` is ``2 c clip_norm`` (`replace_one`) or ``c clip_norm``
@@ -92,6 +98,11 @@ class RowSums(ABC):
         -------
         ndarray of shape (n_steps,)
             Without the ridge.
+
+        Raises
+        ------
+        ValueError
+            If an argument has another shape, is not finite, or the bound is not positive.
 
         Notes
         -----
@@ -140,6 +151,11 @@ class RowSums(ABC):
             Multiply a row's derivative ``ℓ'`` by ``min(1, t / max(|ℓ'|, 1 - |ℓ'|))``, ``± t`` its
             bounds, before it is clamped: by the same number whichever the row's label is, so that
             the sum's expectation is 0 at weights that the labels follow.  For the logistic loss.
+
+        Raises
+        ------
+        ValueError
+            If `consistent` and the loss is another one.
         """
 
     @abstractmethod

@@ -201,7 +201,13 @@ class PrivateLinearModel(Versioned):
         return made
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; returns self."""
+        """Set parameters by name; returns self.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter.
+        """
         if text := unknown_parameters(type(self), params):
             raise ValueError(text)
         super().set_params(**params)

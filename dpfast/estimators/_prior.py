@@ -60,7 +60,13 @@ class CoefficientPrior:
     privacy: PrivacyReport | None = field(default=None, repr=False)
 
     def coefficients(self, shape: ProblemShape, targets: Targets) -> Coefficients:
-        """Weights of a problem and their covariance, in its units."""
+        """Weights of a problem and their covariance, in its units.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If shapes do not go together, or numbers are not finite.
+        """
         if not isinstance(self.privacy, PrivacyReport | None):
             raise TypeError(
                 "privacy of the prior must be None or the privacy_ of a fitted model; got "

@@ -100,6 +100,11 @@ class PerturbedMinimizer(Access[Vector]):
         those of the targets.
     in_unit : bool, default=False
         Whether targets are divided by a unit, of a loss with a log link.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, or the loss is not as the proof needs it.
     """
 
     where = "objective: minimizer with a random linear term"

@@ -159,6 +159,11 @@ class Estimates:
         -------
         ndarray of shape (k, 2)
             NaN where the standard error is refused.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the level is out of range, or a column is unknown.
         """
         level = check_real("level", level, low=0.0, high=0.9999, low_open=True, hint="Mostly 0.95.")
         errors = self.sampling_errors if sampling_only else self.errors

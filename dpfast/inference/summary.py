@@ -18,10 +18,20 @@ _PLAIN, _DIGITS = 6, 4
 
 @dataclass(frozen=True)
 class Summary:
-    """What an analyst reads of a fit: facts, a table of estimates with intervals, notes.
+    """What an analyst reads of a fit.
 
-    `ratio` is what coefficients are the logarithms of, "odds ratio" or "rate ratio", which is then
-    shown; empty if they are none.
+    Attributes
+    ----------
+    title : str
+    facts : tuple of (str, str)
+        What stands above the table.
+    estimates : Estimates
+    level : float
+        Of the intervals.
+    ratio : str
+        What coefficients are the logarithms of, "odds ratio" or "rate ratio", which is then shown;
+        empty if they are none.
+    notes : tuple of str
     """
 
     title: str

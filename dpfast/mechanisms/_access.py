@@ -43,7 +43,13 @@ class Access(ABC, Generic[T]):
         """Return what `count` such accesses are charged as."""
 
     def plain(self, *point: Any) -> tuple[Any, ...]:
-        """Return the arguments as they are now, in objects that will not change."""
+        """Return the arguments as they are now, in objects that will not change.
+
+        Raises
+        ------
+        TypeError
+            If one is no number and no array.
+        """
         if self.query is not None and self.query.takes_functions:
             return point
         return tuple(map(plain, point))

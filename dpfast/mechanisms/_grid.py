@@ -51,9 +51,20 @@ class Grid:
     ) -> "Grid":
         """Return a grid for noise of this scale, coarser than asked for only as `bound` requires.
 
-        The scale is to be between ``2^(resolution - 1)`` and ``2^resolution`` steps; `bound` is
-        that of the coordinates' absolute values, if they are to pass unclamped. GridOverflow says
-        that it is over 2^41 noise scales, or the scale, called `name` there, too large or small.
+        Parameters
+        ----------
+        name : str
+            What the scale is called, for messages.
+        scale : float
+        bound : float or None
+            Public bound of the coordinates' absolute values, if they are to pass unclamped.
+        resolution : int, default=32
+            The scale is to be between ``2^(resolution - 1)`` and ``2^resolution`` steps.
+
+        Raises
+        ------
+        GridOverflow
+            If `bound` is over 2^41 noise scales, or the scale is near the limits of float64.
         """
         exponent = math.frexp(scale)[1] - resolution
         if bound is not None:

@@ -53,6 +53,8 @@ class Exponential(SelectingMechanism):
 
     Raises
     ------
+    TypeError, ValueError
+        If a parameter is of the wrong type or out of its range.
     GridOverflow
         If `bound` is over ``2^41 scale``, or `epsilon` is below some 2^-51.
 

@@ -53,6 +53,8 @@ class Gaussian(AdditiveMechanism):
 
     Raises
     ------
+    TypeError, ValueError
+        If a parameter is of the wrong type or out of its range.
     GridOverflow
         If `bound` is over ``2^41 stddev``.
 
@@ -148,7 +150,7 @@ class Gaussian(AdditiveMechanism):
         Raises
         ------
         ValueError
-            If the budget is pure.
+            If the budget is pure, or a parameter is out of its range.
         GridOverflow
             If no grid is both coarse enough for the query's bound and dimension and fine enough for
             the noise.

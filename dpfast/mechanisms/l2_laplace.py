@@ -47,6 +47,8 @@ class L2Laplace(PureMechanism):
 
     Raises
     ------
+    TypeError, ValueError
+        If a parameter is of the wrong type or out of its range.
     GridOverflow
         If `bound` is over ``2^41 scale``.
 

@@ -55,6 +55,8 @@ class Laplace(PureMechanism):
 
     Raises
     ------
+    TypeError, ValueError
+        If a parameter is of the wrong type or out of its range.
     GridOverflow
         If `bound` is over ``2^41 scale``.
 

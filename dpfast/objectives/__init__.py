@@ -35,6 +35,11 @@ def objective_shape(name: str, shape: ProblemShape, alpha: float, **options: Any
     **options
         Those of :class:`TiltedShape` or :class:`AdversarialShape`.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If the name or an option is unknown, or a value out of range.
+
     Examples
     --------
     >>> problem = ProblemShape(1000, 3, 1.0)

@@ -70,6 +70,11 @@ class AdversarialShape(RiskShape):
     smoothing : float, default=1e-3
         Rounds off the kinks, in units of the margin; 0 for the hinge.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not of the stated kind or range.
+
     Examples
     --------
     >>> from dpfast import ProblemShape

@@ -93,6 +93,11 @@ class GeneralShape(Described):
         kinks.  There `rounding` bounds an ``r`` with
         ``F(v) >= F̂ + <Ĝ, v - w> + (µ/2)‖v - w‖² - value_rounding - r‖v - w‖`` for every v.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a constant is not of the stated kind or range.
+
     Examples
     --------
     >>> shape = GeneralShape(3, lipschitz=1.0, strong_convexity=0.5, smoothness=2.0)

@@ -17,6 +17,11 @@ class LinearTerm:
         ``b``, finite.
     ridge : array-like of shape (dim,), default=0.0
         ``r >= 0``, finite.
+
+    Raises
+    ------
+    ValueError
+        If `coefficients` or `ridge` have another shape or are not finite, or a ridge is negative.
     """
 
     def __init__(

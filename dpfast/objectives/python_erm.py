@@ -44,6 +44,11 @@ class PythonLoss:
     at_zero : float, default=inf
         Bound of ``ℓ(0; y)`` over all targets, for losses that are not negative.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If a constant is not of the stated kind or range.
+
     Notes
     -----
     A derivative beyond `lipschitz` raises an error when it turns up, and so do NaN, infinities and

@@ -65,6 +65,11 @@ class TiltedShape(RiskShape):
     target_bound : float or None, default=None
         Bound of ``|y|`` for a regression loss, which the targets are clipped to.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not of the stated kind or range.
+
     Examples
     --------
     >>> from dpfast import ProblemShape

@@ -27,7 +27,6 @@ class Minimizer(Protocol):
     Parameters
     ----------
     objective : Objective
-        For those that look at single rows also a :class:`dpfast.objectives.FiniteSum`.
     tolerance : float
         Target for ``µ`` times the certified distance: without kinks, for the gradient norm,
         rounding error included.

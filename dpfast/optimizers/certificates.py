@@ -343,6 +343,10 @@ class SaddleWitness:
 
     The bound of :func:`saddle_gap` holds for adversaries inside their set, so only those are
     believed that :meth:`project` returned.
+
+    Parameters
+    ----------
+    game : SaddleProblem
     """
 
     def __init__(self, game: SaddleProblem) -> None:

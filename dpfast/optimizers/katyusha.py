@@ -50,6 +50,8 @@ def minimize(
 
     Parameters
     ----------
+    objective : Objective
+        Also a :class:`dpfast.objectives.FiniteSum`.
     epoch_passes : int, default=2
         ``m/n``.
     """

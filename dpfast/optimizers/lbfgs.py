@@ -32,7 +32,11 @@ def minimize(
     ``<∇F(w) + ∇F(a), w - a> / 2``, which differ from ``F(w) - F(a)`` by ``O(‖w - a‖³)`` and keep
     their relative accuracy.
 
-    The result is the point of smallest gradient norm that was seen.
+    Returns
+    -------
+    OptimizeResult
+        The point of smallest gradient norm that was seen, with ``converged=False`` when the
+        tolerance was not reached: nothing is raised.
     """
     start = np.zeros(objective.dim) if w0 is None else np.array(w0, dtype=np.float64)
     best: OptimizeResult | None = None

@@ -118,6 +118,11 @@ def minimax_appa(
     -------
     MinimaxResult
         With ``converged=False`` when the tolerance was not reached: nothing is raised.
+
+    Raises
+    ------
+    ValueError
+        If a constant or an argument is out of range.
     """
     tolerance = check_real("tolerance", tolerance, low=0.0, low_open=True)
     max_passes = check_integer("max_passes", max_passes, low=1)

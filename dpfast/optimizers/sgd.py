@@ -41,7 +41,8 @@ def minimize(
     Parameters
     ----------
     objective : Objective
-        Where it is not smooth, also a :class:`dpfast.objectives.Smoothable`.
+        Also a :class:`dpfast.objectives.FiniteSum`, and, where it is not smooth, a
+        :class:`dpfast.objectives.Smoothable`.
     radius : float or None, default=None
         Project every step on the ball of this radius; None takes the objective's own bound of
         ``‖w*‖``, without which the first steps, of size ``1/µ``, go astray.

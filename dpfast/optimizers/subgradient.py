@@ -33,8 +33,17 @@ def minimize(
     way, and ``√(2 gap/µ)`` certifies the average.  It falls slowly; where a tight certificate is
     wanted `smoothing` is the method.
 
-    The gap needs the objective's `rounding` (:class:`dpfast.objectives.Rounded`); without it only
-    points of small gradient are certified.  The result's value is an upper bound at an average.
+    Parameters
+    ----------
+    objective : Objective
+        The gap needs its `rounding` (:class:`dpfast.objectives.Rounded`); without it only points of
+        small gradient are certified.
+
+    Returns
+    -------
+    OptimizeResult
+        Its value is an upper bound of the objective at an average.  ``converged=False`` when the
+        tolerance was not reached: nothing is raised.
     """
     mu, bound = objective.strong_convexity, check_radius(radius)
     progress = Progress(objective, tolerance, max_passes, callback)

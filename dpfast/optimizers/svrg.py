@@ -46,6 +46,8 @@ def minimize(
 
     Parameters
     ----------
+    objective : Objective
+        Also a :class:`dpfast.objectives.FiniteSum`.
     step : float or None, default=None
         ``η``; None is ``1/(4β')``.
     epoch_passes : int, default=2

@@ -35,7 +35,13 @@ def legend_above(ax: Any, ncols: int = 1) -> None:
 
 
 def epsilon_grid(epsilons: Any, default: tuple[float, float, int] = (0.01, 100.0, 41)) -> Any:
-    """Given epsilons, checked, or a geometric grid."""
+    """Given epsilons, checked, or a geometric grid.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not positive numbers.
+    """
     grid: NDArray[np.float64] = (
         np.geomspace(*default) if epsilons is None else np.asarray(epsilons, np.float64)
     )

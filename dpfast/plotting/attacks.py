@@ -13,6 +13,10 @@ from dpfast.privacy import PrivacyReport, advantage, belief, reconstruction
 class AttackDisplay(Display):
     """Belief after a suspicion, and success of a reconstruction, at most; by what was known before.
 
+    Parameters
+    ----------
+    report : PrivacyReport
+
     Attributes
     ----------
     ax_ : matplotlib.axes.Axes
@@ -40,6 +44,11 @@ class AttackDisplay(Display):
         report : PrivacyReport
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default a new figure.
+
+        Raises
+        ------
+        TypeError
+            If `report` is something else.
         """
         return cls(report).plot(ax)
 

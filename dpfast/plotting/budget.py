@@ -69,6 +69,13 @@ class BudgetDisplay(Display):
             A report, such as a model's ``privacy_``, has no budget, so no limit is drawn.
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default a new figure.
+
+        Raises
+        ------
+        TypeError
+            If `ledger` is something else.
+        ValueError
+            If there are no events, or no unit prices them all.
         """
         if not isinstance(ledger, Ledger | BudgetAccountant | PrivacyReport):
             raise TypeError(

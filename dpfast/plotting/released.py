@@ -22,6 +22,13 @@ def plot_history(history: Result | Mapping[str, Any], ax: Any = None) -> Any:
         unit, so each is divided by its largest magnitude, which the legend names.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default a new figure.
+
+    Raises
+    ------
+    TypeError
+        If `history` is something else.
+    ValueError
+        If it has no entries with numbers.
     """
     entries = history.history if isinstance(history, Result) else history
     if not isinstance(entries, Mapping):

@@ -56,6 +56,11 @@ def plot_risk_bounds(
         Where to draw; by default a new figure.
     **options
         Further arguments of :func:`dpfast.plan` for every curve.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is out of range, or no method applies.
     """
     grid = epsilon_grid(epsilons)
     shape = problem if isinstance(problem, ProblemShape) else problem.shape

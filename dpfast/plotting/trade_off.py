@@ -56,6 +56,11 @@ class TradeOffDisplay(Display):
         report : PrivacyReport
         ax : matplotlib.axes.Axes, optional
             Where to draw; by default a new figure.
+
+        Raises
+        ------
+        TypeError
+            If `report` is something else.
         """
         if not isinstance(report, PrivacyReport):
             raise TypeError(f"report must be a PrivacyReport; got {type(report).__name__}.")

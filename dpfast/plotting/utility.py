@@ -131,6 +131,11 @@ class PrivacyUtilityDisplay(Display):
         What solvers expect is not of one kind: the label says whether a curve is an estimate, the
         part of the noise alone, or an upper bound. The curve of a bound is not beaten by that of
         an estimate below it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is out of range, or no solver states an accuracy loss.
         """
         grid = epsilon_grid(epsilons, (0.01, 100.0, 17))
         shape = problem if isinstance(problem, ProblemShape) else problem.shape

@@ -111,7 +111,13 @@ def _numbers(start: int, stop: int) -> tuple[ColumnBlock, ...]:
 def column_bounds(
     bounds: Any, n_features: int, feature_names: NDArray[Any] | None
 ) -> tuple[list[float], list[float]]:
-    """Lower and upper ends for each column, from one pair, a sequence of pairs or a dict."""
+    """Lower and upper ends for each column, from one pair, a sequence of pairs or a dict.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not finite numbers ``low < high``, or do not match the columns.
+    """
     if is_pair(bounds):
         pairs = [interval("bounds", bounds)] * n_features
     else:

@@ -106,6 +106,8 @@ class PrivateScaler(NumberColumns):
 
         Raises
         ------
+        TypeError, ValueError
+            If a parameter is not as documented, or does not match the columns; nothing is spent.
         dpfast.BudgetExceeded
             If an accountant around this cannot afford it; nothing is spent.
         """

@@ -201,6 +201,11 @@ class BoundedScaler(NumberColumns):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : ignored
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the bounds or the range are not as documented, or do not match the columns.
         """
         validated(self, X, dtype=(np.float64, np.float32))
         self._columns()
@@ -262,6 +267,11 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : ignored
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `data_norm` is not a positive number.
         """
         validated(self, X, dtype=(np.float64, np.float32), accept_sparse="csr")
         self._radius()
@@ -392,6 +402,11 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         ----------
         X : array-like of shape (n_samples, n_features)
         y : ignored
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the categories are not as documented, or do not match the columns.
         """
         self._values(X, reset=True)
         self._columns()
@@ -485,6 +500,11 @@ class PublicOneHotEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc
         Returns
         -------
         ndarray of str objects
+
+        Raises
+        ------
+        ValueError
+            If the names do not match those seen in `fit`.
         """
         check_is_fitted(self)
         known = getattr(self, "feature_names_in_", None)

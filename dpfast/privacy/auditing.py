@@ -65,6 +65,15 @@ def clopper_pearson(successes: int, trials: int, error: float) -> tuple[float, f
     error : float
         In (0, 1); of each bound separately.
 
+    Returns
+    -------
+    low, high : float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong type or out of its range.
+
     Examples
     --------
     >>> from dpfast.privacy import clopper_pearson
@@ -104,6 +113,10 @@ def audit_epsilon(
         In [0, 1).
     confidence : float, default=1 - 1e-6
         In (0, 1).
+
+    Returns
+    -------
+    result : AuditResult
 
     Raises
     ------
@@ -208,6 +221,10 @@ def audit_one_run(
         aside.
     confidence : float, default=1 - 1e-6
         In (0, 1).
+
+    Returns
+    -------
+    result : OneRunAudit
 
     Raises
     ------
@@ -379,6 +396,11 @@ def choice_score(
     -------
     scores : ndarray of shape (n_runs,)
         Larger where the first data set is more likely; infinite where only one is possible.
+
+    Raises
+    ------
+    ValueError
+        If the two laws have different shapes.
     """
     laws = _float64(probabilities), _float64(neighbor_probabilities)
     if laws[0].ndim != 1 or laws[0].shape != laws[1].shape:

@@ -42,6 +42,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     mu : float
         Above 0; the noise's standard deviation is ``sensitivity / mu``.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a real number or is out of its range.
+
     Examples
     --------
     The noise multiplier of one (1, 1e-6)-DP release:

@@ -127,6 +127,12 @@ def _bracket(excess: Callable[[float], float], start: float, budget: Budget) -> 
 def affordable(events: Iterable[Event], budget: Budget, accountant: str = "auto") -> bool:
     """Say whether a new ledger would admit these events; nothing is spent anywhere.
 
+    Parameters
+    ----------
+    events : iterable of Event
+    budget : Budget
+    accountant : str, default="auto"
+
     Raises
     ------
     TypeError, ValueError, UnsupportedEvent

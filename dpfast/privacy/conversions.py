@@ -54,6 +54,11 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
         With a relative error below 1e-10 (mostly below 1e-13) as long as it is above 1e-300; it
         underflows towards 0 below that.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a real number or is out of its range.
+
     Examples
     --------
     >>> from dpfast.privacy import gaussian_delta
@@ -83,6 +88,11 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     -------
     epsilon : float
         At least 0; infinite if `mu` is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a real number or is out of its range.
 
     Examples
     --------
@@ -126,6 +136,11 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
     delta : float
         In [0, 1].
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a real number or is out of its range.
+
     Examples
     --------
     >>> from dpfast.privacy import zcdp_delta
@@ -168,6 +183,11 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     -------
     epsilon : float
         At least 0; infinite if `rho` is.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a real number or is out of its range.
 
     Examples
     --------

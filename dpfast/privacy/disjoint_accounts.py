@@ -75,6 +75,10 @@ class DisjointAccounts:
     """Accounts of people who have nobody in common; see :meth:`BudgetAccountant.disjoint`.
 
     ``parts["2024-03"]`` is the account of one part, which its name opens again.
+
+    Attributes
+    ----------
+    name : str
     """
 
     def __init__(self, name: str, opened: Callable[[str], BudgetAccountant]) -> None:

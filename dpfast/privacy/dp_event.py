@@ -50,6 +50,10 @@ def to_dp_event(events: Iterable[Event]) -> "DpEvent":
     count the factor twice. They also (in version 0.6.0) compose a repeated
     RandomizedResponseDpEvent only once: its Renyi accountant does not.
 
+    Parameters
+    ----------
+    events : iterable of Event
+
     Raises
     ------
     ImportError

@@ -54,6 +54,11 @@ def records_apart(neighboring_relation: str) -> int:
     neighboring_relation : {"replace_one", "add_or_remove_one"}
         Or one of groups, each of which is one record then.
 
+    Raises
+    ------
+    ValueError
+        If the relation is unknown.
+
     Examples
     --------
     >>> from dpfast.privacy import records_apart
@@ -457,7 +462,12 @@ class ExponentialEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ZCDPEvent(Event):
-    """An access that is proved to be rho-zCDP, by whatever mechanism."""
+    """An access that is proved to be rho-zCDP, by whatever mechanism.
+
+    Parameters
+    ----------
+    rho : float
+    """
 
     mechanism: ClassVar[str] = "zcdp"
 
@@ -466,7 +476,12 @@ class ZCDPEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class GDPEvent(Event):
-    """An access that is proved to be mu-GDP, by whatever mechanism."""
+    """An access that is proved to be mu-GDP, by whatever mechanism.
+
+    Parameters
+    ----------
+    mu : float
+    """
 
     mechanism: ClassVar[str] = "gdp"
 
@@ -756,7 +771,15 @@ def sampler_delta(events: Iterable[Event]) -> float:
 
 
 def event_from_dict(record: Mapping[str, Any]) -> Event:
-    """Return the event that :meth:`Event.to_dict` described."""
+    """Return the event that :meth:`Event.to_dict` described.
+
+    Raises
+    ------
+    TypeError
+        If `record` is not a mapping.
+    ValueError
+        If the mechanism is not known, a field is missing or unknown, or a value is out of range.
+    """
     if not isinstance(record, Mapping):
         raise TypeError(f"an event must be a mapping of field names to values; got {record!r}.")
     values = dict(record)

@@ -84,6 +84,11 @@ class PrivacyFilter:
         The parameter that is limited.
     accountant : str
         The accountant whose prices are added up.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `limit` is not a finite number above 0.
     """
 
     unit: ClassVar[str]
@@ -450,7 +455,12 @@ def _confirm(kept: bool, budget: Budget) -> None:
 
 
 def check_one_relation(events: Iterable[Event], begun_with: str | None) -> None:
-    """Refuse what is not an event, and events of another neighboring relation than the first."""
+    """Refuse what is not an event, and events of another neighboring relation than the first.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
     for event in events:
         if not isinstance(event, Event):
             raise TypeError(f"only a privacy event can be spent; got {event!r}.")

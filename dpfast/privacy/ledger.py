@@ -478,7 +478,13 @@ class Ledger:
         self._events += new
 
     def _with(self, new: Sequence[Event]) -> "_Total":
-        """Return the total with `new`. The lock is held."""
+        """Return the total with `new`. The lock is held.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they are no events, or not of one neighboring relation.
+        """
         check_one_relation(new, self._events[0].neighboring_relation if self._events else None)
         tally = self._total.tally.copy()
         for event in new:

@@ -85,6 +85,10 @@ def advanced_composition(
     slack : float
         The part of delta that the composition itself uses, in (0, 1).
 
+    Returns
+    -------
+    epsilon, delta : float
+
     Examples
     --------
     >>> from dpfast.privacy.papers import advanced_composition
@@ -151,6 +155,11 @@ def sgd_advanced_stddev(
     sensitivity : float
         On a sample.
     steps, batch, n_samples : int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong type or out of its range.
     """
     steps = check_integer("steps", steps, low=1)
     n_samples = check_integer("n_samples", n_samples, low=1)

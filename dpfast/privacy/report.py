@@ -313,6 +313,10 @@ def _check_stated(report: PrivacyReport) -> None:
     The events are spent anew on a ledger of the stated accountant. It is the upper bounds that are
     compared: a report that promises less than it could is no lie (it may be of an earlier version,
     whose accountant was less tight).
+
+    Raises
+    ------
+    TypeError, ValueError
     """
     check_choice("accountant", report.accountant, tuple(ACCOUNTANTS))
     if not report.events:

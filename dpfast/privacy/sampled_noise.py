@@ -157,7 +157,14 @@ def noise_multiplier(
 ) -> float:
     """The smallest noise multiplier that the budget pays for; remembered.
 
-    `unit_events` is a module's function from a multiplier and `key` to events of sensitivity 1.
+    Parameters
+    ----------
+    budget : Budget
+    accountant : str
+        Of the ledger that will be charged.
+    unit_events : callable
+        A module's function from a multiplier and `key` to events of sensitivity 1.
+    *key : hashable
     """
     return _multiplier(key, budget, accountant, unit_events)
 

@@ -87,6 +87,11 @@ class LongRows(Query):
     the root of ``(p - p')² + ‖v - v'‖² <= (p - p')² + p² + p'²``, which is convex, so that it is
     largest, 2, where p and p' are 0 or 1.  A row moves p by less than 0.1 times what its length
     does, and v by 0.5 times that of z besides.
+
+    Parameters
+    ----------
+    shape : ProblemShape
+    by_column : bool, default=False
     """
 
     any_parameter = True

@@ -291,6 +291,11 @@ class CoordinateGradient(InCoordinates):
     columns : int or None, default=None
         Of the transform; None: as many as there are weights.
 
+    Raises
+    ------
+    ValueError
+        If `consistent` and the loss is another one.
+
     References
     ----------
     .. [1] Künsch, Stefanski and Carroll (1989), Conditionally unbiased bounded-influence estimation

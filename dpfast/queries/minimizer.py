@@ -69,6 +69,11 @@ class CertifiedMinimizer(Query):
         :func:`dpfast.optimizers.as_minimizer`.
     optimizer_options : mapping
         Its further arguments.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the objective has no certificate, or the optimizer cannot work on it.
     """
 
     def __init__(

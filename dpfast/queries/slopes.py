@@ -70,6 +70,11 @@ class QuantileSlopes(_AlongConstant):
     ----------
     shape : ProblemShape
         Of the pinball loss.
+
+    Raises
+    ------
+    ValueError
+        If the loss is another one.
     """
 
     def __init__(self, shape: ProblemShape) -> None:
@@ -100,6 +105,10 @@ class ResidualSum(_AlongConstant):
 
     Sensitivity: ``k c``, c the largest weight; of groups with 1 in the place of c.  What a record
     adds is between ``-c`` and c; the clip is the last operation.
+
+    Parameters
+    ----------
+    shape : ProblemShape
     """
 
     def sensitivity(self, neighboring_relation: str) -> float:

@@ -188,6 +188,15 @@ def plan(
     **options
         Options of the solver; see its module.
 
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument or an option is unknown or out of range.
+
     Examples
     --------
     >>> import dpfast

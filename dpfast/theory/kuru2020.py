@@ -101,7 +101,14 @@ class Decay:
 
 @dataclass(frozen=True)
 class Stage:
-    """Iterations with one step size and momentum; each stage starts at rest."""
+    """Iterations with one step size and momentum; each stage starts at rest.
+
+    Attributes
+    ----------
+    length : int
+    step : float
+    momentum : float
+    """
 
     length: int
     step: float
@@ -127,6 +134,10 @@ def descent_decay(step: float, mu: float, smoothness: float, trace: float) -> De
         ``μ`` and ``L``.
     trace : float
         ``tr M``; ``d L`` always holds.
+
+    Returns
+    -------
+    Decay
     """
     rate = _rate_of_descent(step, mu, smoothness)
     return Decay(1.0, rate, 0.5 * step**2 * trace)
@@ -166,6 +177,10 @@ def accelerated_response(
         With the momentum of :func:`nesterov_momentum`.
     mu, smoothness : float
     dim : int
+
+    Returns
+    -------
+    Response
     """
     remaining = 1.0
     parts = []
@@ -207,6 +222,10 @@ def multistage(
     p : int, default=1
     first : int or None
         Length of the first stage, which the theory leaves open; None: ``n_k`` at k = 1.
+
+    Returns
+    -------
+    tuple of Stage
 
     Examples
     --------

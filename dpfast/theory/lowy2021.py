@@ -63,6 +63,11 @@ class Setting:
         Whether the function is a mean over records.
     spread : float, default=1.0
         ``C >= 1``, the factor of the sensitivity of a tilted risk.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not of the stated kind or range.
     """
 
     lipschitz: float
@@ -229,7 +234,13 @@ def excess_risk(
 
 
 def accuracy(setting: Setting, *, smooth: bool) -> float:
-    """``α`` of Theorems 3.1, 3.2, 3.4, 3.5, 5.1 and 5.2, and of the corollaries of section 4."""
+    """``α`` of Theorems 3.1, 3.2, 3.4, 3.5, 5.1 and 5.2, and of the corollaries of section 4.
+
+    Parameters
+    ----------
+    setting : Setting
+    smooth : bool
+    """
     m, q, p = setting.records, setting.width, setting.ratio
     scale, radius, beta = setting.lipschitz, setting.radius, setting.smoothness
     mu = setting.strong_convexity
@@ -254,6 +265,15 @@ def guarantee(setting: Setting, *, smooth: bool | None = None, risk: str = "erm"
     smooth : bool or None, default=None
         Which of the two families of bounds; None takes the smaller one (Remarks 3.1 to 3.4).
     risk : {"erm", "population"}
+
+    Returns
+    -------
+    Guarantee
+
+    Raises
+    ------
+    ValueError
+        If `smooth` is asked for of a function that is not.
 
     Examples
     --------

@@ -92,6 +92,12 @@ def paper_sensitivity(
 
     For the steps of the theorems, ``1/(β + µ)`` and ``1/β``, where :func:`descent_sensitivity` is
     at most ``2L/(nµ)`` and ``2LT/(nβ)``, so both are valid.
+
+    Parameters
+    ----------
+    iterations : int
+    mu, smoothness, lipschitz : float
+    n_samples : int
     """
     if mu == 0.0:
         return 3.0 * lipschitz * iterations / (n_samples * smoothness)
@@ -167,6 +173,12 @@ def convex_iterations(
 
     ``(β²n²ε²D²/(L²d²))^{1/3}``, ``d log(1/δ)`` instead of ``d²`` for ``δ > 0``: where the
     optimization error ``βD²/T`` and the noise's ``d²L²T²/(βn²ε²)`` meet.
+
+    Parameters
+    ----------
+    smoothness, lipschitz, distance : float
+    n_samples, dim : int
+    epsilon, delta : float
     """
     ratio = (smoothness * n_samples * epsilon * distance / lipschitz) ** 2
     ratio /= effective_dim_squared(dim, delta)
