@@ -110,8 +110,8 @@ def test_public_rows_beforehand(loss, relation):
     data, neighbor = neighbors(loss, relation)
     rng = np.random.default_rng(3)
     # Short ones, in whose coordinates private rows are long enough to be clipped.
-    public = rng.uniform(-0.05, 0.05, (20, data.shape.n_features))
-    known = from_rows(data.shape, public, np.sign(public[:, 0]))
+    public = rng.uniform(-0.5, 0.5, (20, data.shape.n_features))
+    known = from_rows(data.shape, public, np.sign(rng.standard_normal(20)))
     settled = plan_with_rows(data.shape, known, BUDGETS[0], neighboring_relation=relation)
     found = replay(settled, data, neighbor, run_with_rows)
     assert max(apart / charge for apart, charge in found) > 0.3

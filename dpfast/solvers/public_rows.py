@@ -82,10 +82,15 @@ _BENT, _UNKNOWN_BENDS = 0.1, 2.0
 _MISTAKEN, _MISTAKEN_ELSEWHERE = 2.0, 0.3
 # By so many deviations of its noise two gradients must show that the loss bends more than expected.
 _DOUBT = 4.0
+# And of the logistic loss once that it bends so many times as much, which steps overshoot.
+_OVERSHOT = 4.0
 # Times that what is expected is found anew, with the bends on the way there.
 _GUESSES = 2
 # Deviations by which the variances of columns are taken to be larger than those of public rows.
 _DOUBTED = 2.0
+# Rows as these in which a column must vary, if it is narrow, for its scale to be told; and how
+# narrow it may be, in units of what one row of the largest entry does.
+_VARIES_IN, _HARDLY = 8.0, 1e-9
 # Precision of the intercept in white coordinates before any rows are seen; that of other weights is
 # the one of these with which public rows are best predicted by the others.
 _INTERCEPT_PRECISION = 0.1
@@ -147,12 +152,15 @@ def _white(shape: ProblemShape, rows: Matrix) -> Matrix:
     center = rows[:, :d].mean(axis=0) if shape.intercept != 0.0 else np.zeros(d)
     away = rows[:, :d] - center
     variance = np.mean(away**2, axis=0)
+    fourth = np.mean(away**4, axis=0)
     # Others may vary more: so many deviations of what these rows tell, or all there is of a column
-    # that hardly varies in them.
-    doubt = np.sqrt(np.maximum(np.mean(away**4, axis=0) - variance**2, 0.0) / m)
+    # that hardly varies in them, or narrowly and in few.
+    doubt = np.sqrt(np.maximum(fourth - variance**2, 0.0) / m)
     scale = np.sqrt(variance + _DOUBTED * doubt)
     entry = shape.data_norm / math.sqrt(shape.dim)
-    scale = np.where(variance < entry**2 / m, entry, scale)
+    few = m * variance**2 < _VARIES_IN * fourth
+    hardly = variance < np.where(few, 1.0, _HARDLY) * entry**2 / m
+    scale = np.where(hardly, entry, scale)
     z = away / scale
     moments = z.T @ z / (m + d)
     np.fill_diagonal(moments, 1.0)
@@ -373,19 +381,24 @@ class _Model:
             self.lines[k] = before[0] + more[0], before[1] + more[1], before[2] + more[2]
 
     def _learn_bend(self, each: _Told) -> None:
-        """Take in how two gradients differ, where that is more than public rows bend.
-
-        Not of the logistic loss, of which rows that are cut hide it.
-        """
-        if self.shape.loss.multiclass or not self.told:
+        """Take in how two gradients differ, where that is more than public rows bend."""
+        if not self.told:
             return
         step, change = each.point - self.told[-1].point, each.gradient - self.told[-1].gradient
-        length = max(float(np.linalg.norm(step)), 1e-12)
-        way = step / length
-        seen = float(way @ change) / length - _DOUBT * math.sqrt(2.0) * each.deviation / length
-        more = seen - float(way @ self.bends(self.told[-1], each.point) @ way)
+        length, noise = max(float(np.linalg.norm(step)), 1e-12), 2.0 * each.deviation**2
+        way, beyond = step / length, change - self.bends(self.told[-1], each.point) @ step
+        along, left = float(way @ beyond), 0.0
+        more = along - _DOUBT * math.sqrt(noise)
+        aside = beyond - along * way
+        if self.shape.loss.multiclass:
+            # Cut rows hide bends: what steps would overshoot is taken in, and then all of it.
+            usual = 0.0 if self.steeper.any() else float(way @ change) - along
+            more = more if more > (_OVERSHOT - 1.0) * usual else 0.0
+            left = max(0.0, 1.0 - noise * (len(way) - 1) / max(float(aside @ aside), 1e-300))
         if more > 0.0:
-            self.steeper[:] += more * np.outer(way, way)
+            # The change of rank one that explains what is not noise.
+            beyond = along * way + left * aside
+            self.steeper[:] += more / (along**2 * length) * np.outer(beyond, beyond)
 
     def expected(self, guess: Vector) -> tuple[Vector, float]:
         """Where the minimum is expected, and how probably the public rows' weights are right.

@@ -119,6 +119,31 @@ def test_numbers_of_rows_that_vary_far_more_than_public_ones_are_not_overshot():
     assert problem.objective(found.w) - problem.objective(best) < 0.05 * constant
 
 
+def test_labels_of_rows_that_vary_far_more_than_public_ones_are_not_overshot():
+    """They are alike in a column, in a corner of it: steps that were too long get shorter."""
+    X, y = table(20_000, 0)
+    problem = Problem(X, y, "logistic", data_norm=2.0)
+    best = from_rows(problem.shape, X, y).origin
+    public, labels = table(300, 1)
+    known = from_rows(problem.shape, public * [0.05, 1.0, 1.0] + [0.5, 0.0, 0.0], labels)
+    constant = problem.objective(np.zeros(4)) - problem.objective(best)
+    found = told(problem, known, 24.0)
+    assert problem.objective(found.w) - problem.objective(best) < 0.5 * constant
+
+
+def test_bounds_may_be_far_too_wide():
+    """A narrow column is known as well as any other."""
+    X, y = table(4000, 0)
+    public, labels = table(300, 1)
+    found = []
+    for narrow in (1.0, 0.003):
+        units = np.array([narrow, 1.0, 1.0])
+        problem = Problem(X * units, y, "logistic", data_norm=2.0)
+        known = from_rows(problem.shape, public * units, labels)
+        found.append(told(problem, known, 6.0, noise=1.0).w * np.append(units, 1.0))
+    np.testing.assert_allclose(found[0], found[1], rtol=0.01, atol=0.01)
+
+
 def test_beliefs_about_numbers_are_in_units_of_the_targets():
     """A hundred times as narrow, and so is what they may be wrong by."""
     X, y = table(4000, 0, "huber")
