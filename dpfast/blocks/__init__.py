@@ -170,8 +170,10 @@ def from_parquet(
     Raises
     ------
     dpfast.errors.DataError
-        If columns are missing or of another kind, files differ, or one is not Parquet.
+        If columns are missing or of another kind, files differ, one is not Parquet, or the
+        directory is a table of Delta Lake, whose files also hold rows that were deleted.
     ImportError, OSError, TypeError, ValueError
+        As of other arguments; ValueError also if a file is there twice, by any name.
     """
     roles = Roles(target, columns, sample_weight, groups)
     return Source(ParquetReader(path, roles), block_rows, read_ahead)
@@ -245,6 +247,7 @@ def from_dataset(
     dpfast.errors.DataError
         If columns are missing or of another kind.
     ImportError, TypeError, ValueError
+        As of other arguments; ValueError also if a file is there twice.
     """
     roles = Roles(target, columns, sample_weight, groups)
     return Source(DatasetReader(dataset, roles), block_rows, read_ahead)

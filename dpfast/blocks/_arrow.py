@@ -381,8 +381,10 @@ class DatasetReader(_ColumnReader):
                 f"dataset must be a pyarrow.dataset.Dataset; got {type(dataset).__name__}."
             )
         self._dataset = dataset
+        _check_once("dataset", _files_of(dataset))
         super().__init__("the dataset", dataset.schema, roles)
-        self._count(sum(self._guarded(lambda: iter([int(dataset.count_rows())]))))
+        (found,) = self._guarded(lambda: iter([dataset.count_rows()]))
+        self._count(int(found))
 
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
         """All rows; the range is left to the caller."""
@@ -411,7 +413,7 @@ class DatasetReader(_ColumnReader):
 
     def describe(self) -> Any:
         """Files by name and time, if there are files, columns by name."""
-        files = [str(file) for file in getattr(self._dataset, "files", [])]
+        files = _files_of(self._dataset)
         facts = [file_facts(file) if os.path.exists(file) else file for file in files]
         return [super().describe(), facts]
 
@@ -450,9 +452,32 @@ def _files(path: Any, endings: tuple[str, ...]) -> list[str]:
     paths = [os.fspath(each) for each in path]
     if not paths:
         raise ValueError("path must name at least one file; got none.")
-    if len(set(map(os.path.realpath, paths))) < len(paths):
-        raise ValueError("path must name each file once, or its rows count twice; got one twice.")
+    _check_once("path", paths)
     return paths
+
+
+def _check_once(name: str, paths: Sequence[str]) -> None:
+    """Refuse files that are among others, by another name or a link, too."""
+    if len(set(map(_place, paths))) < len(paths):
+        raise ValueError(f"{name} must name each file once, or its rows count twice; got one twice.")
+
+
+def _place(path: str) -> Any:
+    """What a file is known by, if it is on this machine."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):  # reading it says what is wrong
+        return path
+    # Some file systems number none.
+    return (found.st_dev, found.st_ino) if found.st_ino else os.path.realpath(path)
+
+
+def _files_of(dataset: Any) -> list[str]:
+    """Names of the files of a data set, or of those it is made of, if there are files."""
+    parts = getattr(dataset, "children", ())
+    if parts:
+        return [file for part in parts for file in _files_of(part)]
+    return [str(file) for file in getattr(dataset, "files", ())]
 
 
 def _check_found(name: str, found: list[str], named: list[str]) -> None:
@@ -475,6 +500,8 @@ def _plain(values: Any, where: str, column: str) -> NDArray[Any]:
         values = values.dictionary_decode()
     try:
         array: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    except NotImplementedError:
+        raise DataError(f"{where}, column {column!r}: its type is not supported.") from None
     except (import_arrow().ArrowException, UnicodeError):  # what it says quotes an entry
         raise DataError(f"{where}, column {column!r}: {NO_TEXT}") from None
     return array

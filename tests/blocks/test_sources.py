@@ -232,16 +232,23 @@ def test_sources_of_files_can_be_sent_to_other_processes(kind, table, tmp_path):
 
 def test_no_row_of_parquet_files_counts_twice(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
+    from pyarrow import dataset, parquet
 
     paths = [tmp_path / name for name in ("a.parquet", "b.parquet", "c.parquet")]
     for path in paths[:2]:
         parquet.write_table(pyarrow.table({"a": [1.0], "y": [0]}), path)
-    paths[2].symlink_to(paths[0])
     assert from_parquet(paths[:2], "y").n_samples == 2
-    for twice in (paths, tmp_path):
-        with pytest.raises(ValueError, match="path must name each file once"):
-            from_parquet(twice, "y")
+    first, second = (dataset.dataset(path) for path in paths[:2])
+    assert from_dataset(dataset.dataset([first, second]), "y").n_samples == 2
+    for link in (paths[2].symlink_to, paths[2].hardlink_to):
+        link(paths[0])
+        for twice in (paths, tmp_path):
+            with pytest.raises(ValueError, match="path must name each file once"):
+                from_parquet(twice, "y")
+        for twice in (dataset.dataset(tmp_path), dataset.dataset([first, second, first])):
+            with pytest.raises(ValueError, match="dataset must name each file once"):
+                from_dataset(twice, "y")
+        paths[2].unlink()
     (tmp_path / "_delta_log").mkdir()
     with pytest.raises(DataError, match="is a table of Delta Lake, whose files also hold rows"):
         from_parquet(tmp_path, "y")
