@@ -151,6 +151,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+def too_few(number: int, noun: str) -> str:
+    """The beginning of a sentence: 1 row is too few, 2 rows are too few."""
+    return f"{counted(number, noun)} {'is' if number == 1 else 'are'} too few"
+
+
 def id_names(names: Iterable[str]) -> list[str]:
     """Those of the names that say who or what a row is, such as patient_id, stayID, MRN."""
     return [name for name in names if _ID.search(name)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from dpfast._validation import counted, did_you_mean, warn
+from dpfast._validation import did_you_mean, too_few, warn
 from dpfast.errors import QuestionableSettingWarning
 from dpfast.solvers import SOLVERS, Plan
 
@@ -65,8 +65,7 @@ def question_regime(plan: Plan[Any], noun: str) -> None:
     regime = plan.parameters.get("regime", "all weights")
     if regime == "all weights":
         return
-    n = plan.shape.n_samples
-    few, said = f"{counted(n, noun)} {'is' if n == 1 else 'are'} too few for this budget", ""
+    few, said = f"{too_few(plan.shape.n_samples, noun)} for this budget", ""
     if "constant" in regime:
         said += f"{few} to learn much more than a constant prediction. "
     if "far too wide" in regime:

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from dpfast._documented import documented
 from dpfast._typing import Vector
-from dpfast._validation import counted, warn
+from dpfast._validation import too_few, warn
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian, L2Laplace
 from dpfast.preprocessing._columns import interval
@@ -165,7 +165,7 @@ class PrivateRangeScaler(PrivateScaler):
         if task.n_records < search.rows_needed:
             noun = unit_of(task.relation)
             warn(
-                f"{counted(task.n_records, noun)} are too few for this budget: the noise decides "
+                f"{too_few(task.n_records, noun)} for this budget: the noise decides "
                 f"where the ranges end. It takes {search.rows_needed:,} {noun}s, more budget, or "
                 "fewer columns."
             )

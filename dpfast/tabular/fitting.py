@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._typing import Vector
-from dpfast._validation import counted, warn
+from dpfast._validation import counted, too_few, warn
 from dpfast.blocks import Source
 from dpfast.chunks import thread_count
 from dpfast.curator import Curator
@@ -164,7 +164,7 @@ def _check_learning(schema: TableSchema, search: RangeSearch, plan: Plan[Any]) -
         )
     if search.n_samples < search.rows_needed:
         raise ValueError(
-            f"{counted(search.n_samples, NOUNS[schema.unit])} are too few to learn the ranges of "
+            f"{too_few(search.n_samples, NOUNS[schema.unit])} to learn the ranges of "
             f"{counted(search.n_columns, 'column')} from a share of {schema.learn_share:g} of this "
             f"budget: it takes {search.rows_needed:,}. Declare narrower ranges instead for some of "
             'them, or a larger "learn_share", or a larger epsilon.'

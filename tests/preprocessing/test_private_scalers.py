@@ -422,3 +422,5 @@ class TestGroups:
     def test_too_few_groups_are_said_to_be(self, table):
         with pytest.warns(UserWarning, match="40 groups are too few"):
             PrivateRangeScaler((0, 100)).fit(table, groups=np.arange(len(table)) % 40)
+        with pytest.warns(UserWarning, match="1 group is too few"):
+            PrivateRangeScaler((0, 100)).fit(table, groups=np.zeros(len(table), dtype=int))

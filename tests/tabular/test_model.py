@@ -643,6 +643,8 @@ class TestLearnedRanges:
     def test_too_few_rows_are_refused_before_anything_is_spent(self, table):
         with refused(ValueError, "50 rows are too few to learn the ranges of 2"):
             fitted(table.head(50), bounds=self.WIDE)
+        with refused(ValueError, "1 row is too few to learn the ranges of 2 columns"):
+            fitted(table.head(1), bounds=self.WIDE)
 
     @pytest.mark.parametrize(
         ("settings", "message"),
