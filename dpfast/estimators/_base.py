@@ -723,6 +723,12 @@ class PrivateLinearModel(Versioned):
         It only post-processes what was released. A fit to other people uses it for free; a fit to
         the same people pays for its own releases.
 
+        Returns
+        -------
+        CoefficientPrior
+            Coefficients and intercept of one or two classes, in units of the columns, their
+            covariance, and the report of this fit.
+
         Raises
         ------
         ValueError

@@ -464,10 +464,11 @@ class RowLengths(_Counts):
 
 
 def stack_limit(shape: ProblemShape) -> float:
-    """Largest reach with which rounding stays far below one row's contribution.
+    """Largest reach that rounding is charged for.
 
-    But at least twice that of the coordinates to begin with; and farther, as rounding allows for
-    it, if it is to get as far as columns ask for that are narrower than their bounds.
+    What it adds to a sum is next to nothing, or up to a fifth of a record's bound where columns ask
+    for so far a reach that are narrower than their bounds; more only for twice the reach of the
+    coordinates to begin with, which is the least.
     """
     moved, least = _moved(shape), _least_limit(shape)
     needed = min(_FOR_NEEDED / moved, _NEEDED * least)

@@ -272,7 +272,7 @@ def _plain_numbers(texts: Sequence[str]) -> NDArray[np.float64] | None:
         column = pyarrow.array(texts, pyarrow.string()).cast(pyarrow.float64())
     except (ImportError, ValueError):
         return None
-    # Else it may not be written to, as it is where a target is divided by its exposure.
+    # Else it may not be written to, as targets are: divided by their exposure, and cut.
     found: NDArray[np.float64] = column.to_numpy(zero_copy_only=False, writable=True)
     return found if np.isfinite(found).all() else None
 
