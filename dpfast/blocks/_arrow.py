@@ -459,7 +459,9 @@ def _files(path: Any, endings: tuple[str, ...]) -> list[str]:
 def _check_once(name: str, paths: Sequence[str]) -> None:
     """Refuse files that are among others, by another name or a link, too."""
     if len(set(map(_place, paths))) < len(paths):
-        raise ValueError(f"{name} must name each file once, or its rows count twice; got one twice.")
+        raise ValueError(
+            f"{name} must name each file once, or its rows count twice; got one twice."
+        )
 
 
 def _place(path: str) -> Any:
