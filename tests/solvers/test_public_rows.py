@@ -8,7 +8,7 @@ import pytest
 from dpfast import Budget, Ledger, Problem
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
-from dpfast.solvers.public_rows import _Model, from_rows, plan_with_rows, run_with_rows
+from dpfast.solvers.public_rows import _Model, _Told, from_rows, plan_with_rows, run_with_rows
 
 LOSSES = ("logistic", "huber", "huberized-hinge")
 
@@ -129,6 +129,23 @@ def test_labels_of_rows_that_vary_far_more_than_public_ones_are_not_overshot():
     constant = problem.objective(np.zeros(4)) - problem.objective(best)
     found = told(problem, known, 24.0)
     assert problem.objective(found.w) - problem.objective(best) < 0.5 * constant
+
+
+@pytest.mark.parametrize(
+    ("times", "deviation", "grows"), [(40.0, 1e-4, True), (40.0, 4.0, False), (1.0, 1e-4, False)]
+)
+def test_a_curvature_grows_by_what_two_gradients_show_beyond_noise(times, deviation, grows):
+    """Along the way between them and beside it, if steps overshoot."""
+    public, labels = table(300, 1)
+    problem = Problem(public, labels, "logistic", data_norm=2.0)
+    model = _Model(problem.shape, from_rows(problem.shape, public, labels), 24.0)
+    step, steep = np.array([0.1, 0.0, 0.0, 0.0]), np.array([0.6, 0.8, 0.0, 0.0])
+    first = _Told(np.zeros(4), np.zeros(4), deviation, 2.0, np.eye(4))
+    usual = model.bends(first, step)
+    more = times * usual[0, 0] * np.outer(steep, steep)
+    model.hear(first)
+    model.hear(_Told(step, (usual + more) @ step, deviation, 2.0, np.eye(4)))
+    np.testing.assert_allclose(model.steeper, more if grows else 0.0, rtol=0.02, atol=0.02)
 
 
 def test_bounds_may_be_far_too_wide():
