@@ -39,6 +39,9 @@ PARQUET = (".parquet", ".pq")
 NO_TEXT = "texts must be UTF-8; got other bytes in at least one row. Write the column anew."
 """What is wrong with a column that says it holds text."""
 
+NOT_SHOWN = "not shown: they are a record if the file has no names"
+"""Of what stands where names of columns should."""
+
 
 def import_parquet() -> Any:
     """The module ``pyarrow.parquet``."""

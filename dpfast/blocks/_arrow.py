@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpfast._table_files import NO_TEXT, PARQUET, are_names, import_parquet, is_number
+from dpfast._table_files import NO_TEXT, NOT_SHOWN, PARQUET, are_names, import_parquet, is_number
 from dpfast._validation import id_names, warn
 from dpfast.blocks._arrays import file_facts
 from dpfast.blocks._source import Piece
@@ -484,15 +484,14 @@ def _files_of(dataset: Any) -> list[str]:
 
 def _check_found(name: str, found: list[str], named: list[str]) -> None:
     """Refuse a table that lacks columns, or has one twice."""
-    hidden = "not shown: they are a record if the file has no names"
     if missing := [column for column in named if column not in found]:
         shown, has = missing, str(found[:20])
         if not are_names(found, named):  # nor which of the names are values of a record
-            shown, has = named, f"{len(found)} others ({hidden})"
+            shown, has = named, f"{len(found)} others ({NOT_SHOWN})"
         raise DataError(f"{name} has no columns {shown}; it has {has}.")
     if doubles := sorted({column for column in found if found.count(column) > 1}):
         own = [column for column in doubles if column in named]
-        twice = own or f"with {len(doubles)} of its names ({hidden})"
+        twice = own or f"with {len(doubles)} of its names ({NOT_SHOWN})"
         raise DataError(f"{name} has the columns {twice} more than once.")
 
 

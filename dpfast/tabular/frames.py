@@ -13,6 +13,7 @@ import numpy as np
 from dpfast._csv_form import USUAL_FORM, CsvForm
 from dpfast._files import ends_in, show_names
 from dpfast._table_files import (
+    NOT_SHOWN,
     PARQUET,
     Progress,
     are_names,
@@ -115,7 +116,7 @@ def _check_columns(data: Any, wanted: Collection[str]) -> None:
         hint = did_you_mean(str(missing[0]), texts)
         if texts and not are_names(found, wanted):  # nor which of the names are values of a record
             lacks, hint = show_columns(list(wanted)), ""
-            has = f"{len(found)} others (not shown: a record, if the file they are of has no names)"
+            has = f"{len(found)} others ({NOT_SHOWN})"
         if missing[0] in getattr(getattr(data, "index", None), "names", ()):
             hint = f" {missing[0]!r} is its index: pass table.reset_index()."
         raise DataError(f"the table lacks {lacks}; it has {has}.{hint}")
