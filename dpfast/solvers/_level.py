@@ -11,7 +11,9 @@ it tell, bring the share of the targets below to the quantile that was asked for
 Gradients are cut by how long most of them are, so of a skewed tail a part is lost, and with it a
 part of the mean: a sum of residuals, cut farther out for the same noise, tells it.  Counts by
 octave of the distance from where the descent began, of groups of the mean over their rows, tell the
-law of the tails on either side, that how far out to cut, and what lies beyond.
+law of the tails on either side, that how far out to cut, and what lies beyond.  The counts in bins
+that told the range foretell what is lost within it: where that stands out it is added beforehand,
+and the sum has less left to tell.
 """
 
 from __future__ import annotations
@@ -93,11 +95,12 @@ class Level:
         corner: float,
         groups: SizeLaw | None,
         reach: float = 0.0,
+        spread: float = 0.0,
     ) -> Vector:
         """The weights with the intercept that the sums tell.
 
         `corner` is the width of the loss's corner over what was declared; the descent began at the
-        `place` of the targets, and cut residuals at `reach`.
+        `place` of the targets, cut residuals at `reach`, and found margins of this deviation.
         """
         half = place.half
         noise, q = self.sums.stddev / self.rows, shape.loss.quantile
@@ -120,8 +123,9 @@ class Level:
             else:
                 sides = self._sides(place, curator)
                 cut, lost, variance = sides.best_cut(noise)
-                mean = told(0.0, cut) * cut - lost
-                move = -_believed(mean, variance, sides, reach) * mean
+                gap = _foretold(place, sides, reach, spread)
+                mean = told(0.0, cut) * cut - lost + gap
+                move = gap - _believed(mean, variance, sides, reach, gap) * mean
         else:
             search = _Search(q, self.other, noise, half, place.move)
             for _ in range(self.rounds):
@@ -141,14 +145,27 @@ class Level:
         return Sides(*laws)
 
 
-def _believed(mean: float, variance: float, sides: Sides, reach: float) -> float:
-    """Which part of a mean residual with this variance is a reason to move.
+def _foretold(place: Place, sides: Sides, reach: float, spread: float) -> float:
+    """What a descent that cuts residuals at the reach surely missed of the mean, by the bins.
+
+    Margins have this deviation: residuals have less of what targets vary by, and of their gap.
+    """
+    if place.bins is None:
+        return 0.0
+    left = max(0.0, 1.0 - spread**2 / max(sides.variance, 1e-300))
+    return left * place.bins.gap(reach)
+
+
+def _believed(mean: float, variance: float, sides: Sides, reach: float, gap: float) -> float:
+    """Which part of a mean residual with this variance is a reason to move, after the gap.
 
     As much as for any number, or more if slopes that are cut at the reach lose a part of the mean
-    beyond doubt.
+    beyond doubt; unless that says that the gap was too small, and the mean that it was too large.
     """
     bias, doubt = sides.bias(reach)
     expected = bias**4 / max(bias**2 + doubt, 1e-300)
+    if gap != 0.0 and (bias - gap) * mean > 0.0:
+        expected = 0.0
     return max(sure(mean, math.sqrt(variance)), expected / (expected + variance))
 
 

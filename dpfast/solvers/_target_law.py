@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,8 +53,11 @@ _RATIOS = 0.7
 _UNLIKELY = 1e-4
 # A normal deviation over the distance of quartiles.
 _NORMAL = 0.74
-# Steps to the center of distances that are cut.
-_TURNS = 50
+# Steps to the center of distances that are cut, and the least share of the rows taken to bend it.
+_TURNS, _INSIDE = 50, 0.2
+# By how much counts in bins are wrong about a gap besides noise, since they tell no tails beyond
+# their range: by this part of what they tell, and by this part of half the range.
+_PART_WRONG, _RANGE_WRONG = 0.3, 0.05
 
 
 @dataclass(frozen=True)
@@ -255,15 +259,23 @@ class Sides:
         )
         return above - below, doubt_below + doubt_above
 
-    def bias(self, reach: float) -> tuple[float, float]:
-        """How far the mean is from the center of distances that are cut so; variance."""
+    def _told(self) -> tuple[Vector, Vector]:
+        """Distances in octaves, and their shares."""
         places = np.concatenate([[0.0], -self.below.middles, self.above.middles])
         shares = np.concatenate([[0.0], self.below.shares, self.above.shares])
         shares[0] = max(0.0, 1.0 - float(shares.sum()))
-        shares /= shares.sum()
-        center = 0.0
-        for _ in range(_TURNS):
-            center += float(np.clip(places - center, -reach, reach) @ shares)
+        return places, shares / shares.sum()
+
+    @property
+    def variance(self) -> float:
+        """Of the targets."""
+        places, shares = self._told()
+        return float(shares @ np.square(places - shares @ places))
+
+    def bias(self, reach: float) -> tuple[float, float]:
+        """How far the mean is from the center of distances that are cut so; variance."""
+        places, shares = self._told()
+        center = _center(places, shares, reach, 0.0)
         inside = float(np.clip(places, -reach, reach) @ shares)
         (lost,), (variance,) = self.lost(np.array([reach]))
         return inside + float(lost) - center, float(variance)
@@ -278,6 +290,41 @@ class Sides:
         variance = doubt + np.square(noise * cuts)
         best = int(np.argmin(variance + np.square(lost)))
         return float(cuts[best]), float(lost[best]), float(variance[best])
+
+
+class Bins(NamedTuple):
+    """Noisy shares of the targets in bins of equal width between two places; they add up to 1."""
+
+    low: float
+    high: float
+    shares: Vector
+    noise: float  # deviation of a share's
+
+    def gap(self, reach: float) -> float:
+        """How far the mean is from the center of targets that are cut so, as far as that is sure.
+
+        The farther the range goes beyond what noise leaves of it, the larger are gaps that noise
+        makes, and the more deviations one must stand out by.
+        """
+        count, half = len(self.shares), 0.5 * (self.high - self.low)
+        places = self.low + 2.0 * half * np.arange(0.5, count) / count
+        center = _center(places, self.shares, reach, float(self.shares @ places))
+        off, inside = places - center, np.abs(places - center) < reach
+        by_share = off - np.clip(off, -reach, reach) / max(_INSIDE, float(self.shares @ inside))
+        found = float(self.shares @ off)
+        noise = self.noise * math.sqrt(count) * float(np.std(by_share))
+        variance = noise**2 + (_PART_WRONG * found) ** 2 + (_RANGE_WRONG * half) ** 2
+        variance *= 1.0 + 2.0 * math.log1p(noise / (_RANGE_WRONG * half))
+        return found * max(0.0, 1.0 - variance / found**2) if found else 0.0
+
+
+def _center(places: Vector, shares: Vector, reach: float, center: float) -> float:
+    """Where distances to these places, cut at this length, add up to 0: near this center."""
+    low, high = float(places.min()), float(places.max())
+    for _ in range(_TURNS):
+        center += float(np.clip(places - center, -reach, reach) @ shares)
+        center = min(max(center, low), high)
+    return center
 
 
 def _modes(noisy: Vector, noise: float, law: Vector, middles: Vector) -> tuple[Vector, Vector]:

@@ -29,6 +29,7 @@ from dpfast.queries import TargetHistogram
 from dpfast.shape import ProblemShape
 from dpfast.solvers._range_laws import SEEN, Search, ends, normal_laws, place, rows_told
 from dpfast.solvers._shares import Release, left_of_pure, pure_releases
+from dpfast.solvers._target_law import Bins
 
 _RANGE = "range of the targets"
 ROUNDS, PURE_ROUNDS, _BINS = 5, 3, 33
@@ -104,6 +105,7 @@ class Place(NamedTuple):
     half: float
     start: float
     move: float = 0.0  # from there to where the level is looked for
+    bins: Bins | None = None  # the last counts that told it
 
     def wide(self, widening: float) -> float:
         """Half the width of a range that is wider, as far as its center asks for."""
@@ -221,11 +223,13 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
     """A range that holds nearly all targets, and where among them a descent begins."""
     low, high, start, level = -target.bound, target.bound, 0.0, 0.0
     search = Search(np.array([low]), np.array([high]), _BINS, target.histogram.stddev)
-    quantiles = target.quantile, target.last
+    quantiles, bins = (target.quantile, target.last), None
     for _ in range(target.rounds):
         counts, row = search.add(curator.release(target.histogram, low, high))
         # From here on in units of the noise, and places in bins.
         rows = _weighing(counts, target.rows * row)
+        found = counts[0] / rows
+        bins = Bins(low, high, found + (1.0 - found.sum()) / _BINS, 1.0 / float(rows[0]))
         declared = high - low == 2.0 * target.bound
         right, shares = _likely(counts, rows, _RIGHT if declared and rows < _TELL else 0.0)
         # Where rows hardly stand out, the middle is no worse a place, unless laws are around it.
@@ -250,9 +254,8 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
             search.narrow(first, last)
             low, high = float(search.low[0]), float(search.high[0])
             start, level = min(max(start, low), high), min(max(level, low), high)
-    return Place(
-        0.5 * (low + high) if target.centered else 0.0, 0.5 * (high - low), start, level - start
-    )
+    center = 0.5 * (low + high) if target.centered else 0.0
+    return Place(center, 0.5 * (high - low), start, level - start, bins)
 
 
 def _weighing(counts: Matrix, rows: Vector) -> Vector:

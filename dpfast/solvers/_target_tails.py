@@ -94,7 +94,8 @@ def widened(place: Place, tails: Tails, curator: Curator, centered: bool = True)
     bias = _bias(cuts, edges, shares, counts[_STEPS] / tails.rows, np.where(told, deviation, 0.0))
     cost = _COST * tails.noise * (cuts / tails.cut) ** 2 + 0.5 * bias**2
     best = float(cuts[np.argmin(cost)])
-    return Place(place.center, max(place.half, best / tails.cut), place.start, place.move)
+    half = max(place.half, best / tails.cut)
+    return Place(place.center, half, place.start, place.move, place.bins)
 
 
 def _seen(counts: Matrix) -> int:

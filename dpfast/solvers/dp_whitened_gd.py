@@ -665,19 +665,20 @@ def finished(
     if place is None:
         return w, None
     half, before = place.half, w
+    spread = half * float(np.linalg.norm(v[:free]))
     middle = half * float(v[free]) if free < len(v) else 0.0
     if settings.level is not None:
         groups = None if settings.groups is None else settings.groups.law
         # Gradients of groups are cut about where most targets are.
         reach = half * (1.0 if settings.tails is None else settings.tails.cut)
         w = settings.level.settled(
-            w, shape, curator, place, half * settings.narrowing, groups, reach
+            w, shape, curator, place, half * settings.narrowing, groups, reach, spread
         )
     elif place.move != 0.0:  # where slopes tell nothing, the counts of the targets do
         w = np.append(w[:-1], w[-1] + place.move / shape.intercept)
     if w is not before:
         middle += shape.intercept * float(w[-1] - before[-1])
-    return w, place.kept(middle, half * float(np.linalg.norm(v[:free])))
+    return w, place.kept(middle, spread)
 
 
 def learn_places(

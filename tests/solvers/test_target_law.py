@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpfast.solvers._target_law import Sides, TargetLaw, highest
+from dpfast.solvers._target_law import Bins, Sides, TargetLaw, highest
 
 EDGES = 2.0 ** np.arange(-8.0, 5.0)
 
@@ -176,7 +176,44 @@ def test_a_center_that_is_cut_is_below_the_mean_of_a_skewed_law_alone():
         assert abs(sides(y).bias(0.5)[0]) < 0.06
 
 
+def test_a_center_is_near_most_targets_however_far_away_the_mean_is():
+    """Looked for around the mean, it was not reached: steps are as short as the cut."""
+    y = lognormal(1.0, 1.2, 0.7)
+    assert sides(y).bias(1e-3)[0] == pytest.approx(y.mean(), abs=0.05)
+
+
 def test_a_cut_is_the_farther_out_the_less_noise_there_is():
     found = sides(lognormal(1.0, 1.2), 0.003)
     cuts = [found.best_cut(noise)[0] for noise in (0.3, 0.03, 0.003)]
     assert cuts[0] < cuts[1] < cuts[2]
+
+
+def gaps(y, noise, draws=1):
+    """That counts in bins tell, in units of the targets' deviation; half of it cuts slopes."""
+    rng, half = np.random.default_rng(2), 2.5 * y.std()
+    counts = np.histogram(np.clip(y, -half, half), np.linspace(-half, half, 34))[0] / len(y)
+    found = []
+    for _ in range(draws):
+        noisy = counts + noise * rng.standard_normal(33)
+        noisy += (1.0 - noisy.sum()) / 33
+        found.append(Bins(-half, half, noisy, noise).gap(0.5 * y.std()) / y.std())
+    return np.array(found)
+
+
+def test_bins_foretell_a_part_of_the_gap_of_a_skewed_law():
+    skewed = np.random.default_rng(0).exponential(1.0, 100_000) - 1.0
+    for sign in (1.0, -1.0):
+        assert sign * gaps(sign * skewed, 1e-6)[0] == pytest.approx(0.15, abs=0.02)  # of .24
+        assert sign * gaps(sign * skewed, 0.01, 40).mean() > 0.06
+    assert np.mean(gaps(skewed, 0.1, 40) == 0.0) > 0.9  # noise hides it
+
+
+@pytest.mark.parametrize("noise", [1e-6, 0.01, 0.03, 0.1])
+@pytest.mark.parametrize("law", ["normal", "uniform", "heaped"])
+def test_bins_foretell_no_gap_of_even_laws(law, noise):
+    rng = np.random.default_rng(1)
+    y = rng.uniform(-1.0, 1.0, 50_000) if law == "uniform" else rng.standard_normal(50_000)
+    if law == "heaped":
+        y = np.where(rng.random(50_000) < 0.6, 0.0, y)
+    found = gaps(y, noise, 40)
+    assert np.mean(found == 0.0) > 0.9 and np.abs(found).mean() < 0.02
