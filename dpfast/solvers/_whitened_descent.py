@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +136,8 @@ class Settings:
     width: float | None = None
     # Curvature where noise piles up over the steps, in units of the largest; None: by the clip.
     ground: float | None = None
+    # Where rows are far fewer than weights: accesses of `_declared_units`.
+    declared: Any = None
 
     @property
     def mean_weight(self) -> float:
@@ -348,7 +351,7 @@ class _Steps:
         self._bounded = settings.narrowing == 1.0
         # The log link rests on the steps: only those that would go astray get shorter.
         self._borne = 1.0 if plain else _ASTRAY / max(float(step.max()) * curvature, 1e-300)
-        self._secants = _Secants(free)
+        self._secants = Secants(free)
         self._goes_far = settings.goes_far
         self._rows_per_weight = settings.rows_per_weight
         # How far the next point follows the noise in a gradient, and how far the last one did.
@@ -687,7 +690,7 @@ def _bend_at(loss: Loss, margin: float) -> float:
     return float(loss([margin], [1.0])[2][0]) / loss.smoothness
 
 
-class _Secants:
+class Secants:
     """What noisy gradients, in units of the largest curvature, tell of the curvature."""
 
     def __init__(self, free: int) -> None:
@@ -727,10 +730,14 @@ class _Secants:
         direction, length = self._direction(z)
         if length <= _SHORTEST:
             return move
-        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / noise**2
-        found = (_GUESS * precision + self._slopes * known) / (precision + self._squares * known)
-        longer = max(1.0, _SHORT_OF_WHOLE / min(1.0, max(_LEAST_CURVATURE, found)))
+        longer = max(1.0, _SHORT_OF_WHOLE / min(1.0, max(_LEAST_CURVATURE, self.along(noise))))
         return move + (longer - 1.0) * float(np.sum(move * direction)) * direction
+
+    def along(self, noise: float) -> float:
+        """The curvature along the weights: between the guess and what was told, by precision."""
+        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / noise**2
+        told = _GUESS * precision + self._slopes * known
+        return told / (precision + self._squares * known)
 
     def _direction(self, z: Matrix) -> tuple[Matrix, float]:
         """Of the weights, constants left out, and their length."""

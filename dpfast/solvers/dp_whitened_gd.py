@@ -67,6 +67,7 @@ from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import (
     _column_ranges,
+    _declared_units,
     _groups,
     _lengths,
     _level,
@@ -225,6 +226,8 @@ def plan(
     )  # fmt: skip
     ridge = check_alpha(alpha, shape)
     terms = _Terms.of(shape, budget, neighboring_relation, accountant, target_rounds)
+    free = not ridge and all(value == "auto" for value in chosen.values())
+    terms = terms._replace(declared=free and _declared_units.serves(shape, terms.u))
     rule, options = _options(chosen, terms)
     settings = _settings(terms, rule, options, range_rounds, ridge)
     return Plan(
@@ -247,6 +250,7 @@ class _Terms(NamedTuple):
     release: Release
     whole: Loss  # what is asked for
     target_rounds: int
+    declared: bool = False  # whether weights are found in declared units
 
     @classmethod
     def of(
@@ -303,6 +307,7 @@ def _settings(
     slopes = _slopes(terms, rule, clip_norm, limit, options["consistent"])
     for_weights = _weights.share(terms.u * shape.dim, shape)
     for_others = slopes.share + for_ranges + for_lengths + for_weights
+    for_others += _declared_units.SHARE * terms.declared
     left, level = _left(options, for_others), None
     if terms.target_rounds > 0:
         whole = replace(shape, loss=terms.whole)
@@ -329,6 +334,7 @@ def _settings(
         loss=loss,
         weights=_weights.planned(shape, for_weights, release, rule),
         width=options["narrowing"] * (loss.width or 0.0) if loss.cornered else None,
+        declared=_declared_units.planned(shape, limit, release) if terms.declared else None,
     )
     if slopes.for_tails == 0.0:
         return settings
@@ -435,7 +441,7 @@ def _slopes(
     consistent: bool,
 ) -> _Slopes:
     """Slopes with a log link, of numbers whose bounds may be far too wide, of groups, or plain."""
-    shape, relation, u, release, whole, target_rounds = terms
+    shape, relation, u, release, whole, target_rounds, _ = terms
     if shape.loss.log_link:
         link = _log_link.planned(shape, u, limit, release, rule)
         longest = _log_link.longest_row(shape)
@@ -474,6 +480,8 @@ def _automatic(
         consistent=consistent,
         narrowing=narrowing,
     )
+    if terms.declared:
+        return lambda u: automatic(u) | _declared_units.SETTINGS
     if not terms.shape.loss.log_link:
         return automatic
     return lambda u: automatic(u) | _log_link.automatic_settings(u, terms.shape.dim)
@@ -556,7 +564,9 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
         (settings.weights.counts if settings.weights else None, 1),
         *(link.first if link else ()),
         *(of_targets + of_columns if learning.has_intercept else of_columns + of_targets),
+        (settings.declared.lengths if settings.declared else None, 1),
         (settings.gradient, settings.iterations),
+        (settings.declared.along if settings.declared else None, _declared_units.STEPS),
         *((link.last,) if link else ()),
         *(level.accesses if level else ()),
     ]
@@ -630,6 +640,10 @@ def descended(
     place: Place | None,
 ) -> Outcome:
     """Where a descent in the coordinates led, for a loss without a log link."""
+    if settings.declared is not None:
+        w, gone = _declared_units.descended(settings, settings.declared, shape, curator, coordinates)
+        said, ranges = lengths_told(shape, coordinates.columns), coordinates.columns.ranges
+        return Outcome(w, {"gradient_norm": np.array(gone)}, said, column_ranges=ranges)
     whole, shape = shape, replace(shape, loss=settings.loss)
     settings, coordinates = counted(settings, shape, curator, coordinates)
     settings = averaged_late(settings, shape, coordinates)

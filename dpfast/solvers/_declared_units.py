@@ -1,0 +1,158 @@
+"""Weights where rows are far fewer than weights: a direction, and how far to go along it.
+
+Noise hides single columns there, and coordinates in which they have one scale spread it evenly over
+directions that rows hardly move along.  In the units that columns were declared in, margins have
+the noise of the rows' length alone, whatever the number of columns.  So a descent in these finds a
+direction.  Whether it is more than noise cannot be told from its length; but rows have one number
+along it, whose slope is known as well as that of the constant.  A second descent in these two
+numbers tells how far to go: nowhere, unless the rows confirm it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpfast._typing import Vector
+from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
+from dpfast.queries import CoordinateGradient, bounded
+from dpfast.queries.coordinates import column_transform
+from dpfast.shape import ProblemShape
+from dpfast.solvers import _lengths
+from dpfast.solvers._coordinates import Coordinates
+from dpfast.solvers._intercept import Released, expected_intercept
+from dpfast.solvers._shares import Release
+from dpfast.solvers._whitened_descent import Secants, Settings, start_of
+from dpfast.solvers._whitened_rules import SURE, sure
+
+# Rows behind one weight, times µ, below which this is done, and so many of all rows.
+_FEW, _ROWS = float(os.environ.get('FEW', '1')), float(os.environ.get('ROWS', '50'))
+# Shares of the budget: of what columns and classes are learned by, of lengths, and of the second
+# descent.
+_LEARNING, _LENGTHS, _ALONG_SHARE = 0.2, 0.05, 0.2
+SHARE = _LENGTHS + _ALONG_SHARE
+# Gradients of each descent, and their clips: over the length of rows, and along the direction.
+_ITERATIONS, STEPS, _CLIP, _CLIP_ALONG = 10, 4, 0.5, 1.0
+# Deviation of the margins that noise is to make, the longest step, in units of one over the rows'
+# mean square, and how curved the loss is taken to be along the direction, over that.
+_SPREAD, _LONGEST, _ALONG = 0.5, 2.0, 0.25
+# The least curvature along the direction.
+_FLATTEST = 0.06
+
+#: Settings of such plans.
+SETTINGS = {"iterations": _ITERATIONS, "clip": _CLIP, "learning_share": _LEARNING}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The accesses besides the gradients."""
+
+    lengths: Gaussian
+    along: Gaussian
+
+
+def serves(shape: ProblemShape, u: float) -> bool:
+    """Whether a fit with so many rows behind one weight, times µ, is to be found so."""
+    plain = shape.loss.multiclass and not shape.several_rows and not shape.weighted
+    return plain and shape.intercept != 0.0 and u < _FEW and u * shape.dim >= _ROWS
+
+
+def planned(shape: ProblemShape, limit: float, release: Release) -> Declared:
+    """Settle the accesses."""
+    query = CoordinateGradient(shape, _CLIP_ALONG, limit, columns=2)
+    along = release(_ALONG_SHARE / STEPS, query, "gradient along the weights")
+    return Declared(_lengths.planned(shape, _LENGTHS, release), along)
+
+
+def as_declared(coordinates: Coordinates, shape: ProblemShape, length: float) -> Coordinates:
+    """Coordinates that differ from the columns by one factor, and by centers, if these are known.
+
+    Rows have the length of white ones.
+    """
+    columns = coordinates.columns
+    known = float(columns.center @ columns.center)
+    off = float(columns.deviation @ columns.deviation)
+    center = columns.center * max(0.0, 1.0 - 2.0 * off / max(known, 1e-300))
+    scale = np.full(shape.n_features, length / math.sqrt(shape.dim))
+    transform = column_transform(shape, center, scale)
+    return replace(coordinates, transform=transform)
+
+
+def descended(
+    settings: Settings, asked: Declared, shape: ProblemShape, curator: Curator, found: Coordinates
+) -> tuple[Vector, list[float]]:
+    """The weights, and the norms of the noisy mean gradients in the coordinates."""
+    length = shape.data_norm * _lengths.told_length(asked.lengths, curator)
+    coordinates = as_declared(found, shape, length)
+    coordinates = replace(
+        coordinates, transform=bounded(shape, coordinates.transform, settings.limit)
+    )
+    v, spread, norms = _direction(settings, shape, curator, coordinates)
+    transform = np.column_stack([coordinates.transform @ (v / spread), coordinates.transform[:, -1]])
+    transform[:, 0] -= transform[:, 1] * v[-1] / spread
+    transform = bounded(shape, transform, settings.limit)
+    return transform @ _confirmed(settings, asked.along, shape, curator, coordinates, transform), norms
+
+
+def _direction(
+    settings: Settings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
+) -> tuple[Vector, float, list[float]]:
+    """Where a descent ends, how far apart the margins are about, and the gradients' norms."""
+    mechanism, v = settings.gradient, start_of(shape.loss, coordinates)
+    assert mechanism.query is not None
+    fixed, norms = curator.fix(mechanism.query, coordinates.transform), []
+    noise = mechanism.stddev / shape.n_samples / settings.curvature
+    step = min(_LONGEST / shape.dim, _SPREAD / (noise * math.sqrt(shape.dim * _ITERATIONS)))
+    for _ in range(settings.iterations):
+        told = curator.release(mechanism, fixed, coordinates.transform @ v) / shape.n_samples
+        norms.append(float(np.linalg.norm(told)))
+        v[:-1] -= step / settings.curvature * told[:-1]
+    by_noise = settings.iterations * shape.dim * (step * noise) ** 2
+    entries = max(1, shape.dim - 1)
+    doubt = 1.0 + SURE * math.sqrt(2.0 / entries)
+    signal = max(0.0, float(v[:-1] @ v[:-1]) - doubt * by_noise)
+    return v, math.sqrt(by_noise + _ALONG * shape.dim * signal), norms
+
+
+def _confirmed(
+    settings: Settings,
+    along: Gaussian,
+    shape: ProblemShape,
+    curator: Curator,
+    coordinates: Coordinates,
+    transform: Vector,
+) -> Vector:
+    """How far to go along the direction and the constant."""
+    assert along.query is not None
+    fixed, secants = curator.fix(along.query, transform), Secants(1)
+    noise = along.stddev / shape.n_samples / settings.curvature
+    v, followed = np.array([0.0, float(start_of(shape.loss, coordinates)[-1])]), 0.0
+    points, told = np.zeros((2, STEPS, 2))
+    for k in range(STEPS):
+        gradient = curator.release(along, fixed, transform @ v) / shape.n_samples
+        gradient = gradient / settings.curvature
+        points[k], told[k] = v, gradient
+        secants.add(v, gradient, noise, followed)
+        followed = 1.0 / max(1.0, secants.most)
+        v = v - secants.stretched(v, followed * gradient, noise)
+    curved = min(1.5, max(_FLATTEST, secants.along(noise)))
+    # The first point is far from the minimum.
+    far = float(np.mean(points[1:, 0] - told[1:, 0] / curved))
+    kept = max(0.0, far) * sure(far, noise / curved / math.sqrt(STEPS - 1))
+    shares, doubt, weight = coordinates.class_shares()
+    unit = shape.max_weight * weight
+    width = math.sqrt(min(1.0, curved))
+    released = Released(
+        share=float(shares[1]),
+        share_noise=doubt,
+        slope=float(told[:, 1].mean()) * settings.curvature / unit,
+        slope_noise=noise * settings.curvature / unit / math.sqrt(STEPS),
+        intercept=float(points[:, 1].mean()),
+        length=width * abs(float(points[:, 0].mean())),
+        cut=_CLIP_ALONG / math.sqrt(2.0),
+    )
+    return np.array([kept, expected_intercept(released, width * kept, float(v[1]))])
