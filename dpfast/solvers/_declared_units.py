@@ -11,7 +11,6 @@ numbers tells how far to go: nowhere, unless the rows confirm it.
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,21 +26,23 @@ from dpfast.solvers._coordinates import Coordinates
 from dpfast.solvers._intercept import Released, expected_intercept
 from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Secants, Settings, start_of
-from dpfast.solvers._whitened_rules import SURE, sure
+from dpfast.solvers._whitened_rules import sure
 
 # Rows behind one weight, times µ, below which this is done, and so many of all rows.
-_FEW, _ROWS = float(os.environ.get('FEW', '1')), float(os.environ.get('ROWS', '50'))
+_FEW, _ROWS = 1.0, 50.0
 # Shares of the budget: of what columns and classes are learned by, of lengths, and of the second
 # descent.
 _LEARNING, _LENGTHS, _ALONG_SHARE = 0.2, 0.05, 0.2
 SHARE = _LENGTHS + _ALONG_SHARE
-# Gradients of each descent, and their clips: over the length of rows, and along the direction.
-_ITERATIONS, STEPS, _CLIP, _CLIP_ALONG = 10, 4, 0.5, 1.0
-# Deviation of the margins that noise is to make, the longest step, in units of one over the rows'
-# mean square, and how curved the loss is taken to be along the direction, over that.
-_SPREAD, _LONGEST, _ALONG = 0.5, 2.0, 0.25
-# The least curvature along the direction.
-_FLATTEST = 0.06
+# Gradients of each descent, how many of the second come from too far, and clips of both: over the
+# length of rows, and along the direction.
+_ITERATIONS, STEPS, _BEGIN, _CLIP, _CLIP_ALONG = 10, 5, 1, 0.5, 1.0
+# Deviation of the margins that noise is to make, and the longest step, in units of one over the
+# largest curvature that rows of the usual length may have.
+_SPREAD, _LONGEST = 0.5, 2.0
+# The curvature along the direction, over the largest of a standard normal number, is within these;
+# and by how many deviations of its noise the margins' variance is taken to be less than was told.
+_FLATTEST, _STEEPEST, _DOUBT = 0.06, 1.5, 0.5
 
 #: Settings of such plans.
 SETTINGS = {"iterations": _ITERATIONS, "clip": _CLIP, "learning_share": _LEARNING}
@@ -63,7 +64,7 @@ def serves(shape: ProblemShape, u: float) -> bool:
 
 def planned(shape: ProblemShape, limit: float, release: Release) -> Declared:
     """Settle the accesses."""
-    query = CoordinateGradient(shape, _CLIP_ALONG, limit, columns=2)
+    query = CoordinateGradient(shape, _CLIP_ALONG, limit, True, 2)
     along = release(_ALONG_SHARE / STEPS, query, "gradient along the weights")
     return Declared(_lengths.planned(shape, _LENGTHS, release), along)
 
@@ -84,18 +85,18 @@ def as_declared(coordinates: Coordinates, shape: ProblemShape, length: float) ->
 
 def descended(
     settings: Settings, asked: Declared, shape: ProblemShape, curator: Curator, found: Coordinates
-) -> tuple[Vector, list[float]]:
-    """The weights, and the norms of the noisy mean gradients in the coordinates."""
+) -> tuple[Vector, Coordinates, list[float]]:
+    """The weights, the coordinates, and the norms of the noisy mean gradients in these."""
     length = shape.data_norm * _lengths.told_length(asked.lengths, curator)
     coordinates = as_declared(found, shape, length)
-    coordinates = replace(
-        coordinates, transform=bounded(shape, coordinates.transform, settings.limit)
-    )
-    v, spread, norms = _direction(settings, shape, curator, coordinates)
-    transform = np.column_stack([coordinates.transform @ (v / spread), coordinates.transform[:, -1]])
-    transform[:, 0] -= transform[:, 1] * v[-1] / spread
+    declared = bounded(shape, coordinates.transform, settings.limit)
+    coordinates = replace(coordinates, transform=declared)
+    way, spread, norms = _direction(settings, shape, curator, coordinates)
+    constant = coordinates.transform[:, -1]
+    transform = np.column_stack([coordinates.transform[:, :-1] @ way / spread, constant])
     transform = bounded(shape, transform, settings.limit)
-    return transform @ _confirmed(settings, asked.along, shape, curator, coordinates, transform), norms
+    far = _confirmed(settings, asked.along, shape, curator, coordinates, transform)
+    return transform @ far, coordinates, norms
 
 
 def _direction(
@@ -104,18 +105,24 @@ def _direction(
     """Where a descent ends, how far apart the margins are about, and the gradients' norms."""
     mechanism, v = settings.gradient, start_of(shape.loss, coordinates)
     assert mechanism.query is not None
-    fixed, norms = curator.fix(mechanism.query, coordinates.transform), []
+    fixed = curator.fix(mechanism.query, coordinates.transform)
+    points, slopes = list[Vector](), list[Vector]()
     noise = mechanism.stddev / shape.n_samples / settings.curvature
     step = min(_LONGEST / shape.dim, _SPREAD / (noise * math.sqrt(shape.dim * _ITERATIONS)))
     for _ in range(settings.iterations):
         told = curator.release(mechanism, fixed, coordinates.transform @ v) / shape.n_samples
-        norms.append(float(np.linalg.norm(told)))
+        points.append(v[:-1].copy())
+        slopes.append(told[:-1])
         v[:-1] -= step / settings.curvature * told[:-1]
+    # Slopes along the way tell the margins' variance where it is more than noise makes it.
     by_noise = settings.iterations * shape.dim * (step * noise) ** 2
-    entries = max(1, shape.dim - 1)
-    doubt = 1.0 + SURE * math.sqrt(2.0 / entries)
-    signal = max(0.0, float(v[:-1] @ v[:-1]) - doubt * by_noise)
-    return v, math.sqrt(by_noise + _ALONG * shape.dim * signal), norms
+    end, gone = v[:-1], np.array(points) - np.mean(points, axis=0)
+    along = gone @ end
+    bent = float(along @ (np.array(slopes) @ end)) / settings.curvature
+    bent -= _DOUBT * noise * float(np.linalg.norm(end) * np.linalg.norm(along))
+    variance = float(end @ end) * bent / float(along @ along)
+    norms = [float(np.linalg.norm(slope)) for slope in slopes]
+    return end, math.sqrt(max(by_noise, variance)), norms
 
 
 def _confirmed(
@@ -139,10 +146,9 @@ def _confirmed(
         secants.add(v, gradient, noise, followed)
         followed = 1.0 / max(1.0, secants.most)
         v = v - secants.stretched(v, followed * gradient, noise)
-    curved = min(1.5, max(_FLATTEST, secants.along(noise)))
-    # The first point is far from the minimum.
-    far = float(np.mean(points[1:, 0] - told[1:, 0] / curved))
-    kept = max(0.0, far) * sure(far, noise / curved / math.sqrt(STEPS - 1))
+    curved = min(_STEEPEST, max(_FLATTEST, secants.along(noise)))
+    far = float(np.mean(points[_BEGIN:, 0] - told[_BEGIN:, 0] / curved))
+    kept = max(0.0, far) * sure(far, noise / curved / math.sqrt(STEPS - _BEGIN))
     shares, doubt, weight = coordinates.class_shares()
     unit = shape.max_weight * weight
     width = math.sqrt(min(1.0, curved))
@@ -154,5 +160,6 @@ def _confirmed(
         intercept=float(points[:, 1].mean()),
         length=width * abs(float(points[:, 0].mean())),
         cut=_CLIP_ALONG / math.sqrt(2.0),
+        consistent=True,
     )
     return np.array([kept, expected_intercept(released, width * kept, float(v[1]))])

@@ -37,7 +37,10 @@ def planned(shape: ProblemShape, share: float, release: Release) -> Gaussian:
 
 
 def usual_length(mechanism: Gaussian, curator: Curator, left_out: int | None = None) -> float:
-    """How long rows are, over their bound, or 1 if that is hardly less; a column may be left out."""
+    """How long rows are, over their bound, or 1 if that is hardly less.
+
+    A column may be left out.
+    """
     found = told_length(mechanism, curator, left_out)
     return found if found < _LONG else 1.0
 

@@ -89,6 +89,7 @@ from dpfast.solvers._coordinates import (
     declared,
     learn,
 )
+from dpfast.solvers._declared_units import Declared
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Direction
 from dpfast.solvers._normal_rows import mean_bends
@@ -641,9 +642,7 @@ def descended(
 ) -> Outcome:
     """Where a descent in the coordinates led, for a loss without a log link."""
     if settings.declared is not None:
-        w, gone = _declared_units.descended(settings, settings.declared, shape, curator, coordinates)
-        said, ranges = lengths_told(shape, coordinates.columns), coordinates.columns.ranges
-        return Outcome(w, {"gradient_norm": np.array(gone)}, said, column_ranges=ranges)
+        return _in_declared_units(settings, settings.declared, shape, curator, coordinates)
     whole, shape = shape, replace(shape, loss=settings.loss)
     settings, coordinates = counted(settings, shape, curator, coordinates)
     settings = averaged_late(settings, shape, coordinates)
@@ -660,6 +659,22 @@ def descended(
     return Outcome(
         w, {"gradient_norm": norms}, said, covariance, column_ranges=ranges, prediction_range=kept
     )
+
+
+def _in_declared_units(
+    settings: Settings,
+    declared: Declared,
+    shape: ProblemShape,
+    curator: Curator,
+    coordinates: Coordinates,
+) -> Outcome:
+    """Where a descent led that the rows confirmed, or a constant."""
+    w, used, norms = _declared_units.descended(settings, declared, shape, curator, coordinates)
+    covariance = None
+    if shape.dim <= MAX_COVARIANCE_DIM:
+        covariance = _covariance(settings, shape, used, w, 1.0)
+    said, ranges = lengths_told(shape, coordinates.columns), coordinates.columns.ranges
+    return Outcome(w, {"gradient_norm": np.array(norms)}, said, covariance, column_ranges=ranges)
 
 
 def finished(
