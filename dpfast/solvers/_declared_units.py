@@ -40,9 +40,12 @@ _ITERATIONS, STEPS, _BEGIN, _CLIP, _CLIP_ALONG = 10, 5, 1, 0.5, 1.0
 # Deviation of the margins that noise is to make, and the longest step, in units of one over the
 # largest curvature that rows of the usual length may have.
 _SPREAD, _LONGEST = 0.5, 2.0
-# The curvature along the direction, over the largest of a standard normal number, is within these;
-# and by how many deviations of its noise the margins' variance is taken to be less than was told.
-_FLATTEST, _STEEPEST, _DOUBT = 0.06, 1.5, 0.5
+# How many gradients without common errors those along the direction are worth.
+_APART = 2.0
+# Length of the first step along the direction, over that of the others.
+_FIRST = 0.4
+# The curvature along the direction, over the largest of a standard normal number, is within these.
+_FLATTEST, _STEEPEST = 0.06, 1.5
 
 #: Settings of such plans.
 SETTINGS = {"iterations": _ITERATIONS, "clip": _CLIP, "learning_share": _LEARNING}
@@ -119,7 +122,6 @@ def _direction(
     end, gone = v[:-1], np.array(points) - np.mean(points, axis=0)
     along = gone @ end
     bent = float(along @ (np.array(slopes) @ end)) / settings.curvature
-    bent -= _DOUBT * noise * float(np.linalg.norm(end) * np.linalg.norm(along))
     variance = float(end @ end) * bent / float(along @ along)
     norms = [float(np.linalg.norm(slope)) for slope in slopes]
     return end, math.sqrt(max(by_noise, variance)), norms
@@ -145,16 +147,20 @@ def _confirmed(
         points[k], told[k] = v, gradient
         secants.add(v, gradient, noise, followed)
         followed = 1.0 / max(1.0, secants.most)
-        v = v - secants.stretched(v, followed * gradient, noise)
+        # The margins' variance may be many times what was told: the first step is short.
+        short = _FIRST if k == 0 else 1.0
+        v = v - short * secants.stretched(v, followed * gradient, noise)
     curved = min(_STEEPEST, max(_FLATTEST, secants.along(noise)))
     far = float(np.mean(points[_BEGIN:, 0] - told[_BEGIN:, 0] / curved))
-    kept = max(0.0, far) * sure(far, noise / curved / math.sqrt(STEPS - _BEGIN))
-    shares, doubt, weight = coordinates.class_shares()
+    # Points follow the noise of the gradients before them, so that their errors are not apart.
+    doubt = noise / curved / math.sqrt(_APART)
+    kept = max(0.0, far) * sure(far, doubt)
+    shares, share_noise, weight = coordinates.class_shares()
     unit = shape.max_weight * weight
     width = math.sqrt(min(1.0, curved))
     released = Released(
         share=float(shares[1]),
-        share_noise=doubt,
+        share_noise=share_noise,
         slope=float(told[:, 1].mean()) * settings.curvature / unit,
         slope_noise=noise * settings.curvature / unit / math.sqrt(STEPS),
         intercept=float(points[:, 1].mean()),

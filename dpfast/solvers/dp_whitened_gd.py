@@ -228,7 +228,7 @@ def plan(
     ridge = check_alpha(alpha, shape)
     terms = _Terms.of(shape, budget, neighboring_relation, accountant, target_rounds)
     free = not ridge and all(value == "auto" for value in chosen.values())
-    terms = terms._replace(declared=free and _declared_units.serves(shape, terms.u))
+    terms = _Terms(*terms[:-1], declared=free and _declared_units.serves(shape, terms.u))
     rule, options = _options(chosen, terms)
     settings = _settings(terms, rule, options, range_rounds, ridge)
     return Plan(
