@@ -48,9 +48,9 @@ def test_few_rows_show_what_one_direction_tells():
 
 
 def test_what_rows_do_not_confirm_goes():
-    found, fits = losses(table(0.0))
+    found, fits = losses(table(0.0), seeds=6)
     assert found.mean() < math.log(2.0) + 0.01
-    assert sum(not np.any(fit.w[:-1]) for fit in fits) >= 2
+    assert np.mean([np.std(rows(0.0)[0] @ fit.w[:-1]) for fit in fits]) < 0.12
 
 
 def test_public_quantities_alone_decide():
