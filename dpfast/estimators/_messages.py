@@ -66,7 +66,12 @@ def question_regime(plan: Plan[Any], noun: str) -> None:
     if regime == "all weights":
         return
     few, said = f"{plan.shape.n_samples:,} {noun}s are too few for this budget", ""
-    if "constant" in regime:
+    if "direction" in regime:
+        said += (
+            f"{few} to learn every weight. At most one direction of the weights is found, which "
+            "columns with most noise may have a part in, and else a constant prediction. "
+        )
+    elif "constant" in regime:
         said += f"{few} to learn much more than a constant prediction. "
     if "far too wide" in regime:
         said += (

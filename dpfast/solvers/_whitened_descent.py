@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,8 +135,9 @@ class Settings:
     width: float | None = None
     # Curvature where noise piles up over the steps, in units of the largest; None: by the clip.
     ground: float | None = None
-    # Where rows are far fewer than weights: accesses of `_declared_units`.
-    declared: Any = None
+    # What `_few_rows` asks for where these are far fewer than weights.
+    row_lengths: Gaussian | None = None
+    along: Gaussian | None = None
 
     @property
     def mean_weight(self) -> float:
@@ -224,7 +224,7 @@ def descend(
         mean, asked = (coordinates.with_kept(v, kept_columns) for v in (mean, points / count))
         if settings.classes is None and tells_shares(shape, coordinates):
             averages = asked, told / count
-            mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
+            mean[-1] = settled_intercept(mean, *averages, settings, shape, coordinates, change)
     return mean, np.array(gradients.norms), change
 
 
@@ -620,7 +620,7 @@ def tells_shares(shape: ProblemShape, coordinates: Coordinates) -> bool:
     return coordinates.tells_shares and shape.loss.multiclass
 
 
-def _settled_intercept(
+def settled_intercept(
     v: Matrix,
     asked: Matrix,
     told: Matrix,
@@ -633,7 +633,7 @@ def _settled_intercept(
 
     Their noise is larger by the factor `change` than planned.
     """
-    free, short = coordinates.free, settings.length
+    short = settings.length
     shares, noise, weight = coordinates.class_shares()
     if settings.groups is not None and settings.groups.law is not None:
         # Persons were counted, and not their rows, of which there may be more for a class.
@@ -649,11 +649,11 @@ def _settled_intercept(
         * settings.gradient.stddev
         / (shape.n_samples * unit * math.sqrt(averaged)),
         intercept=float(asked[-1]),
-        length=short * float(np.linalg.norm(asked[:free])),
+        length=short * float(np.linalg.norm(asked[:-1])),
         cut=settings.clip / short,
         consistent=settings.consistent,
     )
-    length = short * float(np.linalg.norm(v[:free]))
+    length = short * float(np.linalg.norm(v[:-1]))
     drawn = coordinates.transform[: shape.n_features]
     constant = settings.ridge / unit * (drawn[:, -1] @ drawn)  # the last row of `ridge_bend`
     rest, own = float(constant[:-1] @ v[:-1]), float(constant[-1])

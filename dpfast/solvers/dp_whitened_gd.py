@@ -67,7 +67,7 @@ from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import (
     _column_ranges,
-    _declared_units,
+    _few_rows,
     _groups,
     _lengths,
     _level,
@@ -89,7 +89,6 @@ from dpfast.solvers._coordinates import (
     declared,
     learn,
 )
-from dpfast.solvers._declared_units import Declared
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._log_link import Direction
 from dpfast.solvers._normal_rows import mean_bends
@@ -227,8 +226,8 @@ def plan(
     )  # fmt: skip
     ridge = check_alpha(alpha, shape)
     terms = _Terms.of(shape, budget, neighboring_relation, accountant, target_rounds)
-    free = not ridge and all(value == "auto" for value in chosen.values())
-    terms = _Terms(*terms[:-1], declared=free and _declared_units.serves(shape, terms.u))
+    free = not ridge and all(value == "auto" for value in (*chosen.values(), range_rounds))
+    terms = terms._replace(few=free and _few_rows.serves(shape, terms.u))
     rule, options = _options(chosen, terms)
     settings = _settings(terms, rule, options, range_rounds, ridge)
     return Plan(
@@ -251,7 +250,7 @@ class _Terms(NamedTuple):
     release: Release
     whole: Loss  # what is asked for
     target_rounds: int
-    declared: bool = False  # whether weights are found in declared units
+    few: bool = False  # whether rows are taken for far fewer than weights
 
     @classmethod
     def of(
@@ -308,7 +307,7 @@ def _settings(
     slopes = _slopes(terms, rule, clip_norm, limit, options["consistent"])
     for_weights = _weights.share(terms.u * shape.dim, shape)
     for_others = slopes.share + for_ranges + for_lengths + for_weights
-    for_others += _declared_units.SHARE * terms.declared
+    for_others += _few_rows.SHARE * terms.few
     left, level = _left(options, for_others), None
     if terms.target_rounds > 0:
         whole = replace(shape, loss=terms.whole)
@@ -327,6 +326,7 @@ def _settings(
             options["step"],
             slopes.learned.get("target_range"),
             rules.rows_beyond(terms.whole, terms.rows),
+            terms.few,
         ),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
@@ -335,8 +335,10 @@ def _settings(
         loss=loss,
         weights=_weights.planned(shape, for_weights, release, rule),
         width=options["narrowing"] * (loss.width or 0.0) if loss.cornered else None,
-        declared=_declared_units.planned(shape, limit, release) if terms.declared else None,
+        **(_few_rows.planned(shape, limit, release) if terms.few else {}),
     )
+    if terms.few:
+        return _few_rows.with_steps(settings, shape)
     if slopes.for_tails == 0.0:
         return settings
     by_noise = _excess_by_noise(settings, shape)
@@ -481,8 +483,8 @@ def _automatic(
         consistent=consistent,
         narrowing=narrowing,
     )
-    if terms.declared:
-        return lambda u: automatic(u) | _declared_units.SETTINGS
+    if terms.few:
+        return lambda u: automatic(u) | _few_rows.SETTINGS
     if not terms.shape.loss.log_link:
         return automatic
     return lambda u: automatic(u) | _log_link.automatic_settings(u, terms.shape.dim)
@@ -565,9 +567,9 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
         (settings.weights.counts if settings.weights else None, 1),
         *(link.first if link else ()),
         *(of_targets + of_columns if learning.has_intercept else of_columns + of_targets),
-        (settings.declared.lengths if settings.declared else None, 1),
+        (settings.row_lengths, 1),
         (settings.gradient, settings.iterations),
-        (settings.declared.along if settings.declared else None, _declared_units.STEPS),
+        (settings.along, _few_rows.STEPS),
         *((link.last,) if link else ()),
         *(level.accesses if level else ()),
     ]
@@ -641,15 +643,17 @@ def descended(
     place: Place | None,
 ) -> Outcome:
     """Where a descent in the coordinates led, for a loss without a log link."""
-    if settings.declared is not None:
-        return _in_declared_units(settings, settings.declared, shape, curator, coordinates)
-    whole, shape = shape, replace(shape, loss=settings.loss)
-    settings, coordinates = counted(settings, shape, curator, coordinates)
-    settings = averaged_late(settings, shape, coordinates)
-    v, norms, change = descend(settings, shape, curator, coordinates, place)
-    unit = place.half if place is not None else 1.0
-    w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))
-    w, kept = finished(w, v, coordinates.free, settings, whole, curator, place)
+    unit, change, kept = 1.0, 1.0, None
+    if settings.along is not None:
+        w, coordinates, norms = _few_rows.descended(settings, shape, curator, coordinates)
+    else:
+        whole, shape = shape, replace(shape, loss=settings.loss)
+        settings, coordinates = counted(settings, shape, curator, coordinates)
+        settings = averaged_late(settings, shape, coordinates)
+        v, norms, change = descend(settings, shape, curator, coordinates, place)
+        unit = place.half if place is not None else 1.0
+        w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))
+        w, kept = finished(w, v, coordinates.free, settings, whole, curator, place)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
@@ -659,22 +663,6 @@ def descended(
     return Outcome(
         w, {"gradient_norm": norms}, said, covariance, column_ranges=ranges, prediction_range=kept
     )
-
-
-def _in_declared_units(
-    settings: Settings,
-    declared: Declared,
-    shape: ProblemShape,
-    curator: Curator,
-    coordinates: Coordinates,
-) -> Outcome:
-    """Where a descent led that the rows confirmed, or a constant."""
-    w, used, norms = _declared_units.descended(settings, declared, shape, curator, coordinates)
-    covariance = None
-    if shape.dim <= MAX_COVARIANCE_DIM:
-        covariance = _covariance(settings, shape, used, w, 1.0)
-    said, ranges = lengths_told(shape, coordinates.columns), coordinates.columns.ranges
-    return Outcome(w, {"gradient_norm": np.array(norms)}, said, covariance, column_ranges=ranges)
 
 
 def finished(

@@ -8,7 +8,7 @@ import numpy as np
 from dpfast import Budget, Ledger, LogisticRegression, Problem, plan, solve
 from dpfast.curator import Curator
 from dpfast.random import SecureGenerator
-from dpfast.solvers import _declared_units
+from dpfast.solvers import _few_rows
 from dpfast.solvers._coordinates import learn
 
 BUDGET, ROWS, COLUMNS = Budget(mu=0.04), 3000, 150
@@ -76,9 +76,7 @@ def test_exact_slopes_lead_to_the_best_scale():
             else curator.release(access, fixed, *point)
         ),
     )
-    w, used, norms = _declared_units.descended(
-        settings, settings.declared, problem.shape, exact, coordinates
-    )
+    w, used, norms = _few_rows.descended(settings, problem.shape, exact, coordinates)
     scales = used.transform.diagonal()[:-1]
     assert np.ptp(scales) == 0.0 and len(norms) == settings.iterations
 
