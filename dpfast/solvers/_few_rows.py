@@ -25,7 +25,7 @@ from dpfast.solvers import _lengths
 from dpfast.solvers._coordinates import Columns, Coordinates
 from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Secants, Settings, settled_intercept, start_of
-from dpfast.solvers._whitened_rules import SURE, sure
+from dpfast.solvers._whitened_rules import sure
 
 # Rows behind one weight, times µ, below which this is done, and so many of all rows.
 _FEW, _ROWS = 1.0, 50.0
@@ -43,7 +43,7 @@ _APART = 2.0
 _FIRST = 0.4
 # The curvature along the direction, over the largest of a standard normal number, is within these.
 _FLATTEST, _STEEPEST = 0.06, 1.5
-# Weights of categories that may have no rows are at most this part of the largest other.
+# Weights of categories that were not seen to have rows are at most this part of the largest other.
 _UNSEEN_EFFECT = 0.7
 
 #: Settings of the first descent, which ends where it ends.
@@ -122,11 +122,11 @@ def _direction(
 
 
 def _limited(direction: Vector, columns: Columns) -> Vector:
-    """The direction in which no category that may have no rows moves farthest.
+    """The direction, along which categories that were not seen to have rows move less than others.
 
-    Nothing but noise is seen of such a category, and single rows that do have it would be far out.
+    By one deviation of the noise: of so many columns most have fewer rows than counts tell surely.
     """
-    unseen = columns.categories & (columns.frequency < SURE * columns.frequency_deviation)
+    unseen = columns.categories & (columns.frequency < columns.frequency_deviation)
     most = _UNSEEN_EFFECT * float(np.abs(direction[~unseen]).max(initial=0.0))
     return np.where(unseen, np.clip(direction, -most, most), direction) if most else direction
 

@@ -288,7 +288,8 @@ def _options(chosen: dict[str, Any], terms: _Terms) -> tuple[rules.Rule, dict[st
     options = _checked(chosen, rule.settings, shape, u)
     options |= {"consistent": consistent, "narrowing": narrowing}
     options["averages_late"] = "average" in auto and rules.averages_late(shape, u)
-    options["goes_far"] = shape.loss.multiclass and {"momentum", "shrinkage"} <= auto
+    farther = shape.loss.multiclass and not terms.few
+    options["goes_far"] = farther and {"momentum", "shrinkage"} <= auto
     return rule, options
 
 
@@ -583,14 +584,17 @@ def _excess_by_noise(settings: Settings, shape: ProblemShape) -> float:
     deviation = settings.gradient.stddev * (
         settings.clip_norm * shape.max_weight if grouped else 1.0
     )
-    averaged = max(1.0, settings.average * settings.iterations)
+    # Where rows are few, all gradients count alike: of all weights, before one direction is kept.
+    few = settings.along is not None
+    averaged = max(1.0, (1.0 if few else settings.average) * settings.iterations)
     variance = (deviation / shape.n_samples) ** 2 / averaged
     return 0.5 * shape.dim * variance / (settings.curvature / 4.0)
 
 
 def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
     """What is to be expected of a run."""
-    learning, steps = settings.learning, settings.iterations
+    learning, few = settings.learning, settings.along is not None
+    steps = settings.iterations + _few_rows.STEPS * few
     by_noise = _excess_by_noise(settings, shape)
     correlations = [learning.correlation] * learning.correlation_rounds
     releases = [mechanism for mechanism in (*learning.moments, *correlations) if mechanism]
