@@ -227,7 +227,7 @@ def plan(
     ridge = check_alpha(alpha, shape)
     terms = _Terms.of(shape, budget, neighboring_relation, accountant, target_rounds)
     free = not ridge and all(value == "auto" for value in (*chosen.values(), range_rounds))
-    terms = terms._replace(few=free and _few_rows.serves(shape, terms.u))
+    terms = _Terms(*terms[:-1], few=free and _few_rows.serves(shape, terms.u))
     rule, options = _options(chosen, terms)
     settings = _settings(terms, rule, options, range_rounds, ridge)
     return Plan(
