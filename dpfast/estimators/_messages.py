@@ -68,8 +68,9 @@ def question_regime(plan: Plan[Any], noun: str) -> None:
     few, said = f"{plan.shape.n_samples:,} {noun}s are too few for this budget", ""
     if "direction" in regime:
         said += (
-            f"{few} to learn every weight. At most one direction of the weights is found, which "
-            "columns with most noise may have a part in, and else a constant prediction. "
+            f"{few} to learn every weight. At most one direction of the weights is found, in which "
+            "single coefficients are mostly noise; if rows do not confirm it, a constant "
+            "prediction. "
         )
     elif "constant" in regime:
         said += f"{few} to learn much more than a constant prediction. "
