@@ -134,6 +134,27 @@ def test_coefficients_that_are_known(loss, relation, sign, variance, mu):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("labels", ["told", "noise"])
+def test_fewer_rows_than_weights(relation, labels):
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-0.2, 0.2, (60, 60)) + rng.choice([-1.0, 1.0], (60, 1))
+    y = np.sign(X.sum(axis=1)) if labels == "told" else rng.choice([-1.0, 1.0], 60)
+    X[7], y[7] = 9.0, 1.0
+    other, sign, kept = X.copy(), y.copy(), np.arange(60) >= 0
+    other[7], sign[7] = -9.0, 1.0
+    kept[7] = relation == "replace_one"
+    data = Problem(X, y, "logistic", data_norm=8.0)
+    neighbor = Problem(other[kept], sign[kept], "logistic", data_norm=8.0)
+    budget = Budget(mu=1.9 if relation == "replace_one" else 0.95)
+    settled = plan(data, "dp-whitened-gd", budget, neighboring_relation=relation)
+    assert "one direction" in settled.settings.regime
+    found = replay(settled, data, neighbor)
+    shares = [apart / charge for apart, charge in found]
+    assert max(shares) > 0.3
+    assert labels == "noise" or max(shares[-5:]) > 0.3  # along the direction
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
 def test_several_classes(relation):
     data, neighbor = neighbors("logistic", relation, classes=3)
     settled = plan_multinomial(data.shape, 3, BUDGETS[0], neighboring_relation=relation)

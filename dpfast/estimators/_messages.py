@@ -66,7 +66,13 @@ def question_regime(plan: Plan[Any], noun: str) -> None:
     if regime == "all weights":
         return
     few, said = f"{too_few(plan.shape.n_samples, noun)} for this budget", ""
-    if "constant" in regime:
+    if "direction" in regime:
+        said += (
+            f"{few} to learn every weight. At most one direction of the weights is found, in which "
+            "single coefficients are mostly noise; if rows do not confirm it, a constant "
+            "prediction. "
+        )
+    elif "constant" in regime:
         said += f"{few} to learn much more than a constant prediction. "
     if "far too wide" in regime:
         said += (

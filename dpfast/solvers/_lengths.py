@@ -37,10 +37,16 @@ def planned(shape: ProblemShape, share: float, release: Release) -> Gaussian:
 
 
 def usual_length(mechanism: Gaussian, curator: Curator, left_out: int | None = None) -> float:
-    """How long rows are, over their bound: a deviation of the noise more than is told.
+    """How long rows are, over their bound, or 1 if that is hardly less.
 
     A column may be left out.
     """
+    found = told_length(mechanism, curator, left_out)
+    return found if found < _LONG else 1.0
+
+
+def told_length(mechanism: Gaussian, curator: Curator, left_out: int | None = None) -> float:
+    """How long rows are, over their bound: a deviation of the noise more than is told."""
     query = mechanism.query
     assert isinstance(query, LongRows)
     shape, longest = query.shape, query.length(1.0)
@@ -48,8 +54,7 @@ def usual_length(mechanism: Gaussian, curator: Curator, left_out: int | None = N
     if left_out is not None:
         factor[left_out] = 0.0
     told = float(curator.release(mechanism, np.zeros(shape.n_features), factor)[0])
-    found = query.length((told + mechanism.stddev) / shape.n_samples) / longest
-    return found if found < _LONG else 1.0
+    return min(1.0, query.length((told + mechanism.stddev) / shape.n_samples) / longest)
 
 
 def said_of_lengths(shape: ProblemShape, mean_square: float) -> tuple[str, ...]:

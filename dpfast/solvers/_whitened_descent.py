@@ -135,6 +135,9 @@ class Settings:
     width: float | None = None
     # Curvature where noise piles up over the steps, in units of the largest; None: by the clip.
     ground: float | None = None
+    # What `_few_rows` asks for where these are far fewer than weights.
+    row_lengths: Gaussian | None = None
+    along: Gaussian | None = None
 
     @property
     def mean_weight(self) -> float:
@@ -221,7 +224,7 @@ def descend(
         mean, asked = (coordinates.with_kept(v, kept_columns) for v in (mean, points / count))
         if settings.classes is None and tells_shares(shape, coordinates):
             averages = asked, told / count
-            mean[-1] = _settled_intercept(mean, *averages, settings, shape, coordinates, change)
+            mean[-1] = settled_intercept(mean, *averages, settings, shape, coordinates, change)
     return mean, np.array(gradients.norms), change
 
 
@@ -348,7 +351,7 @@ class _Steps:
         self._bounded = settings.narrowing == 1.0
         # The log link rests on the steps: only those that would go astray get shorter.
         self._borne = 1.0 if plain else _ASTRAY / max(float(step.max()) * curvature, 1e-300)
-        self._secants = _Secants(free)
+        self._secants = Secants(free)
         self._goes_far = settings.goes_far
         self._rows_per_weight = settings.rows_per_weight
         # How far the next point follows the noise in a gradient, and how far the last one did.
@@ -617,7 +620,7 @@ def tells_shares(shape: ProblemShape, coordinates: Coordinates) -> bool:
     return coordinates.tells_shares and shape.loss.multiclass
 
 
-def _settled_intercept(
+def settled_intercept(
     v: Matrix,
     asked: Matrix,
     told: Matrix,
@@ -630,7 +633,7 @@ def _settled_intercept(
 
     Their noise is larger by the factor `change` than planned.
     """
-    free, short = coordinates.free, settings.length
+    short = settings.length
     shares, noise, weight = coordinates.class_shares()
     if settings.groups is not None and settings.groups.law is not None:
         # Persons were counted, and not their rows, of which there may be more for a class.
@@ -646,11 +649,11 @@ def _settled_intercept(
         * settings.gradient.stddev
         / (shape.n_samples * unit * math.sqrt(averaged)),
         intercept=float(asked[-1]),
-        length=short * float(np.linalg.norm(asked[:free])),
+        length=short * float(np.linalg.norm(asked[:-1])),
         cut=settings.clip / short,
         consistent=settings.consistent,
     )
-    length = short * float(np.linalg.norm(v[:free]))
+    length = short * float(np.linalg.norm(v[:-1]))
     drawn = coordinates.transform[: shape.n_features]
     constant = settings.ridge / unit * (drawn[:, -1] @ drawn)  # the last row of `ridge_bend`
     rest, own = float(constant[:-1] @ v[:-1]), float(constant[-1])
@@ -687,7 +690,7 @@ def _bend_at(loss: Loss, margin: float) -> float:
     return float(loss([margin], [1.0])[2][0]) / loss.smoothness
 
 
-class _Secants:
+class Secants:
     """What noisy gradients, in units of the largest curvature, tell of the curvature."""
 
     def __init__(self, free: int) -> None:
@@ -727,10 +730,14 @@ class _Secants:
         direction, length = self._direction(z)
         if length <= _SHORTEST:
             return move
-        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / noise**2
-        found = (_GUESS * precision + self._slopes * known) / (precision + self._squares * known)
-        longer = max(1.0, _SHORT_OF_WHOLE / min(1.0, max(_LEAST_CURVATURE, found)))
+        longer = max(1.0, _SHORT_OF_WHOLE / min(1.0, max(_LEAST_CURVATURE, self.along(noise))))
         return move + (longer - 1.0) * float(np.sum(move * direction)) * direction
+
+    def along(self, noise: float) -> float:
+        """The curvature along the weights: between the guess and what was told, by precision."""
+        precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / noise**2
+        told = _GUESS * precision + self._slopes * known
+        return told / (precision + self._squares * known)
 
     def _direction(self, z: Matrix) -> tuple[Matrix, float]:
         """Of the weights, constants left out, and their length."""

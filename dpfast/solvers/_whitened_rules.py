@@ -232,11 +232,16 @@ def clips_groups(shape: ProblemShape) -> bool:
     return shape.several_rows and not shape.loss.log_link
 
 
-def regime(step: float, target_range: TargetRange | None, beyond: float = math.inf) -> str:
+def regime(
+    step: float, target_range: TargetRange | None, beyond: float = math.inf, few: bool = False
+) -> str:
     """What the budget is enough for.
 
-    `beyond` a quantile lie so many rows, in units of the noise that a count of them has.
+    `beyond` a quantile lie so many rows, in units of the noise that a count of them has.  Where
+    these are far too `few`, weights have one direction.
     """
+    if few:
+        return "one direction of the weights, or a constant prediction"
     said = "near a constant prediction" if step < _FULL_STEP else ALL_WEIGHTS
     if target_range is not None and not target_range.found:
         said += "; not to find targets in bounds that are far too wide"

@@ -67,6 +67,7 @@ from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import (
     _column_ranges,
+    _few_rows,
     _groups,
     _lengths,
     _level,
@@ -225,6 +226,8 @@ def plan(
     )  # fmt: skip
     ridge = check_alpha(alpha, shape)
     terms = _Terms.of(shape, budget, neighboring_relation, accountant, target_rounds)
+    free = not ridge and all(value == "auto" for value in (*chosen.values(), range_rounds))
+    terms = _Terms(*terms[:-1], few=free and _few_rows.serves(shape, terms.u))
     rule, options = _options(chosen, terms)
     settings = _settings(terms, rule, options, range_rounds, ridge)
     return Plan(
@@ -247,6 +250,7 @@ class _Terms(NamedTuple):
     release: Release
     whole: Loss  # what is asked for
     target_rounds: int
+    few: bool = False  # whether rows are taken for far fewer than weights
 
     @classmethod
     def of(
@@ -284,7 +288,8 @@ def _options(chosen: dict[str, Any], terms: _Terms) -> tuple[rules.Rule, dict[st
     options = _checked(chosen, rule.settings, shape, u)
     options |= {"consistent": consistent, "narrowing": narrowing}
     options["averages_late"] = "average" in auto and rules.averages_late(shape, u)
-    options["goes_far"] = shape.loss.multiclass and {"momentum", "shrinkage"} <= auto
+    farther = shape.loss.multiclass and not terms.few
+    options["goes_far"] = farther and {"momentum", "shrinkage"} <= auto
     return rule, options
 
 
@@ -303,6 +308,7 @@ def _settings(
     slopes = _slopes(terms, rule, clip_norm, limit, options["consistent"])
     for_weights = _weights.share(terms.u * shape.dim, shape)
     for_others = slopes.share + for_ranges + for_lengths + for_weights
+    for_others += _few_rows.SHARE * terms.few
     left, level = _left(options, for_others), None
     if terms.target_rounds > 0:
         whole = replace(shape, loss=terms.whole)
@@ -321,6 +327,7 @@ def _settings(
             options["step"],
             slopes.learned.get("target_range"),
             rules.rows_beyond(terms.whole, terms.rows),
+            terms.few,
         ),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,
@@ -329,7 +336,10 @@ def _settings(
         loss=loss,
         weights=_weights.planned(shape, for_weights, release, rule),
         width=options["narrowing"] * (loss.width or 0.0) if loss.cornered else None,
+        **(_few_rows.planned(shape, limit, release) if terms.few else {}),
     )
+    if terms.few:
+        return _few_rows.with_steps(settings, shape)
     if slopes.for_tails == 0.0:
         return settings
     by_noise = _excess_by_noise(settings, shape)
@@ -435,7 +445,7 @@ def _slopes(
     consistent: bool,
 ) -> _Slopes:
     """Slopes with a log link, of numbers whose bounds may be far too wide, of groups, or plain."""
-    shape, relation, u, release, whole, target_rounds = terms
+    shape, relation, u, release, whole, target_rounds, _ = terms
     if shape.loss.log_link:
         link = _log_link.planned(shape, u, limit, release, rule)
         longest = _log_link.longest_row(shape)
@@ -474,6 +484,8 @@ def _automatic(
         consistent=consistent,
         narrowing=narrowing,
     )
+    if terms.few:
+        return lambda u: automatic(u) | _few_rows.SETTINGS
     if not terms.shape.loss.log_link:
         return automatic
     return lambda u: automatic(u) | _log_link.automatic_settings(u, terms.shape.dim)
@@ -556,7 +568,9 @@ def accesses(settings: Settings) -> tuple[tuple[Access[Any], int], ...]:
         (settings.weights.counts if settings.weights else None, 1),
         *(link.first if link else ()),
         *(of_targets + of_columns if learning.has_intercept else of_columns + of_targets),
+        (settings.row_lengths, 1),
         (settings.gradient, settings.iterations),
+        (settings.along, _few_rows.STEPS),
         *((link.last,) if link else ()),
         *(level.accesses if level else ()),
     ]
@@ -570,14 +584,17 @@ def _excess_by_noise(settings: Settings, shape: ProblemShape) -> float:
     deviation = settings.gradient.stddev * (
         settings.clip_norm * shape.max_weight if grouped else 1.0
     )
-    averaged = max(1.0, settings.average * settings.iterations)
+    # Where rows are few, all gradients count alike: of all weights, before one direction is kept.
+    few = settings.along is not None
+    averaged = max(1.0, (1.0 if few else settings.average) * settings.iterations)
     variance = (deviation / shape.n_samples) ** 2 / averaged
     return 0.5 * shape.dim * variance / (settings.curvature / 4.0)
 
 
 def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
     """What is to be expected of a run."""
-    learning, steps = settings.learning, settings.iterations
+    learning, few = settings.learning, settings.along is not None
+    steps = settings.iterations + _few_rows.STEPS * few
     by_noise = _excess_by_noise(settings, shape)
     correlations = [learning.correlation] * learning.correlation_rounds
     releases = [mechanism for mechanism in (*learning.moments, *correlations) if mechanism]
@@ -630,13 +647,17 @@ def descended(
     place: Place | None,
 ) -> Outcome:
     """Where a descent in the coordinates led, for a loss without a log link."""
-    whole, shape = shape, replace(shape, loss=settings.loss)
-    settings, coordinates = counted(settings, shape, curator, coordinates)
-    settings = averaged_late(settings, shape, coordinates)
-    v, norms, change = descend(settings, shape, curator, coordinates, place)
-    unit = place.half if place is not None else 1.0
-    w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))
-    w, kept = finished(w, v, coordinates.free, settings, whole, curator, place)
+    unit, change, kept = 1.0, 1.0, None
+    if settings.along is not None:
+        w, coordinates, norms = _few_rows.descended(settings, shape, curator, coordinates)
+    else:
+        whole, shape = shape, replace(shape, loss=settings.loss)
+        settings, coordinates = counted(settings, shape, curator, coordinates)
+        settings = averaged_late(settings, shape, coordinates)
+        v, norms, change = descend(settings, shape, curator, coordinates, place)
+        unit = place.half if place is not None else 1.0
+        w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))
+        w, kept = finished(w, v, coordinates.free, settings, whole, curator, place)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)

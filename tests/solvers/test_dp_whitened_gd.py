@@ -1036,7 +1036,7 @@ def test_noise_that_a_step_follows_is_no_curvature(momentum):
     secants = []
     for curvature in (0.0, 5.0):
         told, z, before, followed = (
-            _whitened_descent._Secants(2_000),
+            _whitened_descent.Secants(2_000),
             np.zeros(2_000),
             np.zeros(2_000),
             0.0,
@@ -1056,7 +1056,7 @@ def test_noise_that_a_step_follows_is_counted_in_the_classes_that_it_is_in():
     """Entries of several classes add up to 0: of three, two have noise of their own."""
     rng, told, z, followed = (
         np.random.default_rng(0),
-        _whitened_descent._Secants(2_000),
+        _whitened_descent.Secants(2_000),
         np.zeros((2_000, 3)),
         0.0,
     )

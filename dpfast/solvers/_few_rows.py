@@ -1,0 +1,164 @@
+"""Weights where rows are far fewer than weights: a direction, and how far to go along it.
+
+Noise hides single columns there, and coordinates in which they have one scale spread it evenly over
+directions that rows hardly move along.  In the units that columns were declared in, margins have
+the noise of the rows' length alone, whatever the number of columns.  So a descent in these finds a
+direction.  Whether it is more than noise cannot be told from its length; but rows have one number
+along it, whose slope is known as well as that of the constant.  A second descent in these two
+numbers tells how far to go: nowhere, unless the rows confirm it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpfast._typing import Matrix, Vector
+from dpfast.curator import Curator
+from dpfast.queries import CoordinateGradient, bounded
+from dpfast.queries.coordinates import column_transform
+from dpfast.shape import ProblemShape
+from dpfast.solvers import _lengths
+from dpfast.solvers._coordinates import Columns, Coordinates
+from dpfast.solvers._shares import Release
+from dpfast.solvers._whitened_descent import Secants, Settings, settled_intercept, start_of
+from dpfast.solvers._whitened_rules import sure
+
+# Rows behind one weight, times µ, below which this is done, and so many of all rows.
+_FEW, _ROWS = 1.5, 50.0
+# Shares of the budget for the rows' lengths and for the second descent.
+_LENGTHS, _ALONG = 0.05, 0.2
+SHARE = _LENGTHS + _ALONG
+# Gradients of the second descent, how many of these come from too far, and their clip.
+STEPS, _BEGIN, _CLIP = 5, 1, 1.0
+# Deviation of the margins that noise is to make, and the longest step, in units of one over the
+# largest curvature that rows of the usual length may have.
+_SPREAD, _LONGEST = 0.5, 2.0
+# How many gradients without common errors those along the direction are worth.
+_APART = 2.0
+# Length of the first step along the direction, over that of the others.
+_FIRST = 0.4
+# The curvature along the direction, over the largest of a standard normal number, is within these.
+_FLATTEST, _STEEPEST = 0.06, 1.5
+# Weights of categories that were not seen to have rows are at most this part of the largest other.
+_UNSEEN_EFFECT = 0.7
+
+#: Settings of the first descent, which ends where it ends.
+SETTINGS = {
+    "iterations": 10, "clip": 0.5, "learning_share": 0.2, "average": 0.0, "shrinkage": 0.0,
+    "james_stein": False,
+}  # fmt: skip
+
+
+def serves(shape: ProblemShape, u: float) -> bool:
+    """Whether a fit with so many rows behind one weight, times µ, is to be found so."""
+    plain = shape.loss.multiclass and not shape.several_rows and not shape.weighted
+    return plain and shape.intercept != 0.0 and u < _FEW and u * shape.dim >= _ROWS
+
+
+def planned(shape: ProblemShape, limit: float, release: Release) -> dict[str, Any]:
+    """Settle the accesses besides the gradients of the first descent."""
+    query = CoordinateGradient(shape, _CLIP, limit, True, 2)
+    along = release(_ALONG / STEPS, query, "gradient along the weights")
+    return {"row_lengths": _lengths.planned(shape, _LENGTHS, release), "along": along}
+
+
+def with_steps(settings: Settings, shape: ProblemShape) -> Settings:
+    """The settings with steps after which noise moves margins by what it may."""
+    noise = settings.gradient.stddev / shape.n_samples / settings.curvature
+    by_noise = noise * math.sqrt(shape.dim * settings.iterations)
+    return replace(settings, step=min(_LONGEST / shape.dim, _SPREAD / by_noise))
+
+
+def descended(
+    settings: Settings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
+) -> tuple[Vector, Coordinates, Vector]:
+    """The weights, the coordinates, and the norms of the noisy mean gradients in these."""
+    assert settings.row_lengths is not None
+    length = shape.data_norm * _lengths.told_length(settings.row_lengths, curator)
+    transform = bounded(shape, _declared_units(coordinates.columns, shape, length), settings.limit)
+    coordinates = replace(coordinates, transform=transform)
+    direction, spread, norms = _direction(settings, shape, curator, coordinates)
+    direction = _limited(direction, coordinates.columns) / spread
+    pair = np.column_stack([transform[:, :-1] @ direction, transform[:, -1]])
+    pair = bounded(shape, pair, settings.limit)
+    two = replace(coordinates, transform=pair)
+    return pair @ _confirmed(settings, shape, curator, two), coordinates, norms
+
+
+def _declared_units(columns: Columns, shape: ProblemShape, length: float) -> Matrix:
+    """The transform by one factor, with which rows of this length are as long as white ones.
+
+    Columns are centered as far as noise lets their centers be known.
+    """
+    known, off = (float(np.square(sizes).sum()) for sizes in (columns.center, columns.deviation))
+    center = columns.center * max(0.0, 1.0 - 2.0 * off / max(known, 1e-300))
+    return column_transform(shape, center, np.full(shape.n_features, length / math.sqrt(shape.dim)))
+
+
+def _direction(
+    settings: Settings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
+) -> tuple[Vector, float, Vector]:
+    """Where a descent ends, how far apart the margins are about, and the gradients' norms."""
+    mechanism, v = settings.gradient, start_of(shape.loss, coordinates)
+    assert mechanism.query is not None
+    fixed = curator.fix(mechanism.query, coordinates.transform)
+    points, slopes = np.zeros((2, settings.iterations, shape.dim - 1))
+    for k in range(settings.iterations):
+        told = curator.release(mechanism, fixed, coordinates.transform @ v) / shape.n_samples
+        points[k], slopes[k] = v[:-1], told[:-1]
+        v[:-1] -= settings.step / settings.curvature * slopes[k]
+    noise = settings.step * mechanism.stddev / shape.n_samples / settings.curvature
+    by_noise = settings.iterations * shape.dim * noise**2
+    # Slopes along the way tell the margins' variance where it is more than noise makes it.
+    end, gone = v[:-1], points - points.mean(axis=0)
+    along = gone @ end
+    bent = float(along @ (slopes @ end)) / settings.curvature
+    variance = float(end @ end) * bent / float(along @ along)
+    return end, math.sqrt(max(by_noise, variance)), np.linalg.norm(slopes, axis=1)
+
+
+def _limited(direction: Vector, columns: Columns) -> Vector:
+    """The direction, along which categories that were not seen to have rows move less than others.
+
+    By one deviation of the noise: of so many columns most have fewer rows than counts tell surely.
+    """
+    unseen = columns.categories & (columns.frequency < columns.frequency_deviation)
+    most = _UNSEEN_EFFECT * float(np.abs(direction[~unseen]).max(initial=0.0))
+    return np.where(unseen, np.clip(direction, -most, most), direction) if most else direction
+
+
+def _confirmed(
+    settings: Settings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
+) -> Vector:
+    """How far to go along the direction and the constant, which the coordinates are."""
+    along, transform, secants = settings.along, coordinates.transform, Secants(1)
+    assert along is not None and along.query is not None
+    fixed = curator.fix(along.query, transform)
+    noise = along.stddev / shape.n_samples / settings.curvature
+    v, followed = np.array([0.0, float(start_of(shape.loss, coordinates)[-1])]), 0.0
+    points, slopes = np.zeros((2, STEPS, 2))
+    for k in range(STEPS):
+        told = curator.release(along, fixed, transform @ v) / shape.n_samples
+        points[k], slopes[k] = v, told / settings.curvature
+        secants.add(v, slopes[k], noise, followed)
+        followed = 1.0 / max(1.0, secants.most)
+        # The margins' variance may be many times what was told: the first step is short.
+        short = _FIRST if k == 0 else 1.0
+        v = v - short * secants.stretched(v, followed * slopes[k], noise)
+    curved = min(_STEEPEST, max(_FLATTEST, secants.along(noise)))
+    far = float(np.mean(points[_BEGIN:, 0] - slopes[_BEGIN:, 0] / curved))
+    # Points follow the noise of the gradients before them, so that their errors are not apart.
+    far = max(0.0, far) * sure(far, noise / curved / math.sqrt(_APART))
+    # Margins of a standard normal number, or less.
+    width = np.array([math.sqrt(min(1.0, curved)), 1.0])
+    second = replace(
+        settings, gradient=along, iterations=STEPS, average=1.0, clip=_CLIP / math.sqrt(2.0),
+        consistent=True, rows_per_weight=math.inf,
+    )  # fmt: skip
+    averages = width * points.mean(axis=0), settings.curvature * slopes.mean(axis=0)
+    end = width * [far, v[1]]
+    return np.array([far, settled_intercept(end, *averages, second, shape, coordinates, 1.0)])

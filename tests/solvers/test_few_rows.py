@@ -1,0 +1,184 @@
+"""Fits with fewer rows than weights, in units of µ: a direction that later releases confirm."""
+
+import math
+from functools import cache, partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dpfast import (
+    Budget,
+    CoefficientPrior,
+    Ledger,
+    LogisticRegression,
+    Problem,
+    ProblemShape,
+    plan,
+    solve,
+)
+from dpfast.blocks import BlockProblem, from_npy
+from dpfast.curator import Curator
+from dpfast.errors import QuestionableSettingWarning
+from dpfast.random import SecureGenerator
+from dpfast.solvers import _few_rows
+from dpfast.solvers._coordinates import learn
+from dpfast.solvers.multinomial import plan_multinomial
+
+BUDGET, ROWS, COLUMNS = Budget(mu=0.04), 3000, 150
+ALONG = "gradient along the weights"
+
+
+@cache
+def rows(signal):
+    """Columns that three factors move, and labels that follow one of these so far."""
+    rng = np.random.default_rng(0)
+    factors = rng.standard_normal((ROWS, 3))
+    X = 0.3 * factors @ rng.standard_normal((3, COLUMNS)) + 0.3 * rng.standard_normal(
+        (ROWS, COLUMNS)
+    )
+    X = np.clip(X / 2.0, -1.0, 1.0)
+    y = np.where(rng.logistic(size=ROWS) < signal * factors[:, 0], 1.0, -1.0)
+    return X, y
+
+
+def table(signal, **options):
+    return Problem(*rows(signal), data_norm=math.sqrt(COLUMNS), **options)
+
+
+def losses(problem, seeds=3):
+    fits = [solve(problem, "auto", BUDGET, random_state=k) for k in range(seeds)]
+    return np.array([problem.objective(fit.w) / ROWS for fit in fits]), fits
+
+
+def names(problem, budget=BUDGET, **options):
+    return [
+        access.where for access, _ in plan(problem, "dp-whitened-gd", budget, **options).accesses
+    ]
+
+
+def test_few_rows_show_what_one_direction_tells():
+    found, _ = losses(table(2.0))
+    assert found.max() < 0.9 * math.log(2.0)
+
+
+def test_what_rows_do_not_confirm_goes():
+    found, fits = losses(table(0.0), seeds=6)
+    assert found.mean() < math.log(2.0) + 0.01
+    assert np.mean([np.std(rows(0.0)[0] @ fit.w[:-1]) for fit in fits]) < 0.12
+
+
+def test_public_quantities_alone_decide():
+    problem, ones = table(1.0), np.ones(ROWS)
+    assert ALONG in names(problem)
+    assert ALONG not in names(problem, Budget(mu=1.0))  # rows enough for coordinates
+    assert ALONG not in names(problem, Budget(mu=0.001))  # and too few to confirm anything
+    for option in ({"clip": 1.0}, {"alpha": 0.1}, {"range_rounds": 0}, {"momentum": 0.5}):
+        assert ALONG not in names(problem, **option)
+    for other in (
+        {"intercept": 0.0},
+        {"sample_weight": ones, "max_weight": 2.0},
+        {"groups": np.arange(ROWS) // 2},
+    ):
+        assert ALONG not in names(table(1.0, **other))
+    several = plan_multinomial(problem.shape, 3, BUDGET)
+    assert ALONG not in {access.where for access, _ in several.accesses}
+
+
+def test_plans_say_what_is_learned():
+    settled = plan(table(1.0), "dp-whitened-gd", BUDGET)
+    assert "one direction of the weights" in str(settled)
+    shape = ProblemShape(5000, 784, 28.0, "logistic", intercept=1.0)
+    budgets = [Budget(mu=mu) for mu in np.geomspace(1e-3, 1.0, 13)]
+    plans = [plan(shape, "auto", budget) for budget in budgets]
+    assert {"direction" in settled.settings.regime for settled in plans} == {True, False}
+    noise = [settled.expected["excess_loss_by_noise"] for settled in plans]
+    assert np.all(np.diff(noise) < 0.0)
+
+
+def test_categories_that_were_not_seen_move_less():
+    columns = SimpleNamespace(
+        categories=np.array([True, True, True, False]),
+        frequency=np.array([0.001, -0.02, 0.3, 0.0]),
+        frequency_deviation=np.array([0.01, 0.01, 0.01, 0.01]),
+    )
+    found = _few_rows._limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)
+    np.testing.assert_allclose(found, [1.4, -1.4, 2.0, 1.0])
+    columns.frequency[2], columns.categories[3] = 0.0, True
+    found = _few_rows._limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)  # nobody is seen
+    np.testing.assert_array_equal(found, [3.0, -3.0, 2.0, 1.0])
+
+
+def test_blocks_threads_and_interruptions_change_nothing(tmp_path):
+    X, y = (part[:600] for part in rows(2.0))
+    norm, budget = math.sqrt(COLUMNS), Budget(mu=0.2)
+    whole, two = (
+        solve(Problem(X, y, data_norm=norm, n_jobs=jobs), "auto", budget, random_state=0)
+        for jobs in (1, 2)
+    )
+    assert np.any(whole.w[:-1])
+    np.testing.assert_array_equal(two.w, whole.w)
+    source = from_npy(X, y, block_rows=200)
+    problem = BlockProblem(source, "logistic", data_norm=norm)
+    blocks = solve(problem, "auto", budget, random_state=0)
+    np.testing.assert_allclose(blocks.w, whole.w, rtol=1e-6, atol=1e-9)
+    count = iter(range(10**6))
+
+    def interrupt(_):
+        if next(count) == 3 * (len(whole.privacy.events) - 2):  # along the direction
+            raise KeyboardInterrupt
+
+    one, part = (partial(solve, problem, "auto", budget, random_state=0, checkpoint=tmp_path / name)
+                 for name in ("whole", "part"))  # fmt: skip
+    source.watch = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        part()
+    source.watch = None
+    np.testing.assert_array_equal(part().w, one().w)
+
+
+def test_exact_slopes_lead_to_the_best_scale():
+    problem = table(2.0)
+    settings = plan(problem, "dp-whitened-gd", BUDGET).settings
+    curator = Curator(problem, Ledger(BUDGET), SecureGenerator(0))
+    coordinates = learn(settings.learning, problem.shape, curator)
+    exact = SimpleNamespace(
+        fix=curator.fix,
+        release=lambda access, fixed, *point: (
+            access.query(access.query.prepare(problem, *fixed.values), *point)
+            if hasattr(fixed, "values")
+            else curator.release(access, fixed, *point)
+        ),
+    )
+    w, used, norms = _few_rows.descended(settings, problem.shape, exact, coordinates)
+    scales = used.transform.diagonal()[:-1]
+    assert np.ptp(scales) == 0.0 and len(norms) == settings.iterations
+
+    def loss(scale):  # typical rows keep their margins
+        constant = w[-1] + (1.0 - scale) * float(rows(2.0)[0].mean(axis=0) @ w[:-1])
+        return problem.objective(np.append(scale * w[:-1], constant))
+
+    assert loss(1.0) < min(loss(0.5), loss(2.0))
+
+
+def fitted(**parameters):
+    model = LogisticRegression(
+        epsilon=0.2, data_norm=math.sqrt(COLUMNS), classes=[-1.0, 1.0], random_state=0, **parameters
+    )
+    return model.fit(*rows(2.0))
+
+
+def test_estimators_take_it_and_warn():
+    with pytest.warns(QuestionableSettingWarning, match="At most one direction of the weights"):
+        model = fitted()
+    assert model.score(*rows(2.0)) > 0.55
+    assert ALONG in {event.where for event in model.privacy_.events}
+
+
+@pytest.mark.filterwarnings("ignore::dpfast.errors.QuestionableSettingWarning")
+def test_priors_and_inference_have_other_plans():
+    known = CoefficientPrior(np.full(COLUMNS, 0.01), 0.0, 0.1 * np.eye(COLUMNS + 1))
+    events = fitted(prior=known).privacy_.events
+    assert ALONG not in {event.where for event in events}
+    with pytest.raises(ValueError, match="for inference=True"):
+        fitted(inference=True)
