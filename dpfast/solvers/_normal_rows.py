@@ -58,7 +58,7 @@ def logistic_bends(mean: float, deviation: float) -> Vector:
     Examples
     --------
     >>> logistic_bends(-2.0, 2.0).round(2)
-    array([0.42, 0.21, 0.32])
+    array([0.45, 0.27, 0.35])
     """
     bends = 1.0 - np.square(np.tanh(0.5 * (mean + deviation * _FEW)))
     return np.asarray(_POWERS @ bends / len(_FEW), dtype=np.float64)

@@ -4,8 +4,10 @@ The descent begins at the best constant prediction, as far as noisy class counts
 that were released tell more than their own step: two of them at different points are a secant.
 Along the weights themselves, the one direction that every step agrees on, secants add up to a
 curvature that stands out of the noise, and steps are as long as that allows: a strong signal, whose
-loss is nearly flat where its weights are, is not stopped halfway.  And where the last secant shows
-more curvature than was planned for, so that steps would pass the minimum, they get shorter.
+loss is nearly flat where its weights are, is not stopped halfway.  Where a class is rare, that
+direction and the constant are nearly one: steps along both are found together.  And where the last
+secant shows more curvature than was planned for, so that steps would pass the minimum, they get
+shorter.
 
 A hinge's corner, or the pinball loss's, is rounded off, over less from step to step: wide, it shows
 the way; narrow, what is minimized is the loss itself (graduated smoothing).  The mean loss is
@@ -61,6 +63,8 @@ _FAR, _MOST_MOMENTUM, _AMPLE = 4.0, 0.6, 200.0
 _SHORTEST = 0.1
 # Curvature along weights and constant is at least so many deviations of the noise in a gradient.
 _BEND_NOISE = 4.0
+# Of the curvature that weights share with the constant half is believed where they are so long.
+_KNOWN_DIRECTION = 2.0
 # How much of the way along flat ground, in steps of one over its curvature, lies behind iterates
 # that are averaged; and the least share of them.
 _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
@@ -698,10 +702,10 @@ def _bends_together(intercept: float, length: float, along: float) -> Matrix:
     --------
     >>> _bends_together(-7.0, 6.0, 0.2).round(2)
     array([[0.2 , 0.14],
-           [0.14, 0.13]])
+           [0.14, 0.15]])
     """
     constant, tilted, weights = logistic_bends(intercept, length)
-    sure = length**2 / (1.0 + length**2)
+    sure = length**2 / (_KNOWN_DIRECTION**2 + length**2)
     shared = sure * tilted * math.sqrt(along / max(weights, 1e-300))
     bend = min(1.0, max(2.0 * logistic_bends(intercept, 0.0)[0], (2.0 - sure) * constant))
     return np.array([[along, shared], [shared, bend]])
