@@ -149,7 +149,7 @@ def _confirmed(
         # The margins' variance may be many times what was told: the first step is short.
         short = _FIRST if k == 0 else 1.0
         v = v - short * secants.stretched(v, followed * slopes[k], noise)
-    curved = min(_STEEPEST, max(_FLATTEST, secants.along(noise)))
+    curved = min(_STEEPEST, max(_FLATTEST, secants.curvature(noise)))
     far = float(np.mean(points[_BEGIN:, 0] - slopes[_BEGIN:, 0] / curved))
     # Points follow the noise of the gradients before them, so that their errors are not apart.
     far = max(0.0, far) * sure(far, noise / curved / math.sqrt(_APART))

@@ -15,6 +15,9 @@ from dpfast.losses import Loss
 
 # Nodes of a normal number, enough of them for a corner that is rounded off over little.
 _NODES = ndtri((np.arange(1000) + 0.5) / 1000.0)
+# Fewer of them, for the logistic loss, whose bend is wide, and their powers.
+_FEW = _NODES.reshape(200, 5)[:, 2]
+_POWERS = _FEW ** np.arange(3)[:, None]
 # Deviation of residuals, in units of half the targets' range: a guess.
 _RESIDUAL = 0.3
 # The least bend that is believed, in units of the largest: noise hides a smaller one.
@@ -45,6 +48,20 @@ def mean_bends(loss: Loss, v: Vector, free: int, cut: float, consistent: bool) -
     usual, tilted, along = (float(np.mean(bends * _NODES**power)) for power in range(3))
     more = np.array([[along - usual, tilted], [tilted, 0.0]]) / (1.0 + _EVEN)
     return usual * np.eye(len(v)) + frame @ more @ frame.T
+
+
+def logistic_bends(mean: float, deviation: float) -> Vector:
+    """Of the logistic loss, over its largest, where margins have this normal law.
+
+    Along the constant, along it and the weights together, and along the weights.
+
+    Examples
+    --------
+    >>> logistic_bends(-2.0, 2.0).round(2)
+    array([0.45, 0.27, 0.35])
+    """
+    bends = 1.0 - np.square(np.tanh(0.5 * (mean + deviation * _FEW)))
+    return np.asarray(_POWERS @ bends / len(_FEW), dtype=np.float64)
 
 
 def _bends(loss: Loss, margins: Vector, cut: float, consistent: bool) -> Vector:

@@ -4,8 +4,10 @@ The descent begins at the best constant prediction, as far as noisy class counts
 that were released tell more than their own step: two of them at different points are a secant.
 Along the weights themselves, the one direction that every step agrees on, secants add up to a
 curvature that stands out of the noise, and steps are as long as that allows: a strong signal, whose
-loss is nearly flat where its weights are, is not stopped halfway.  And where the last secant shows
-more curvature than was planned for, so that steps would pass the minimum, they get shorter.
+loss is nearly flat where its weights are, is not stopped halfway.  Where a class is rare, that
+direction and the constant are nearly one: steps along both are found together.  And where the last
+secant shows more curvature than was planned for, so that steps would pass the minimum, they get
+shorter.
 
 A hinge's corner, or the pinball loss's, is rounded off, over less from step to step: wide, it shows
 the way; narrow, what is minimized is the loss itself (graduated smoothing).  The mean loss is
@@ -35,6 +37,7 @@ from dpfast.solvers._groups import Groups
 from dpfast.solvers._intercept import Released, expected_intercept, root
 from dpfast.solvers._level import Level
 from dpfast.solvers._log_link import LogLink, Spread
+from dpfast.solvers._normal_rows import logistic_bends
 from dpfast.solvers._target_range import Place, TargetRange
 from dpfast.solvers._target_tails import Tails
 from dpfast.solvers._weights import Weights
@@ -58,8 +61,12 @@ _DOUBT = 4.0
 _FAR, _MOST_MOMENTUM, _AMPLE = 4.0, 0.6, 200.0
 # Shorter weights have no direction of their own yet.
 _SHORTEST = 0.1
-# The intercept's curvature is taken for at least so many deviations of the noise in a gradient.
-_INTERCEPT_NOISE = 4.0
+# Curvature along weights and constant is at least so many deviations of the noise in a gradient.
+_BEND_NOISE = 4.0
+# Of the curvature that weights share with the constant half is believed where they are so long.
+_KNOWN_DIRECTION = 2.0
+# Length of weights from which on the valley that they share with the constant is taken for flatter.
+_VALLEY = 3.0
 # How much of the way along flat ground, in steps of one over its curvature, lies behind iterates
 # that are averaged; and the least share of them.
 _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
@@ -370,12 +377,27 @@ class _Steps:
             pull = (1.0 - _far(z[: coordinates.free], self._rows_per_weight)) * pull
         move = pace * self._step * (gradient + pull * z)
         if self._stretches:
-            move = self._secants.stretched(z, move, noise)
-            move[coordinates.free :] /= _intercept_curvature(shape, coordinates, z, noise)
+            move = self._stretched(z, move, noise)
         end: Matrix = z - move
         if self._damping is not None:
             end = np.linalg.solve(np.eye(shape.dim) + pace * self._damping, end)
         return end
+
+    def _stretched(self, z: Matrix, move: Matrix, noise: float) -> Matrix:
+        """A step that along the weights, and along the constant, is as long as curvature allows."""
+        if self._coordinates.anchor is None or z.ndim > 1 or not self._shape.loss.multiclass:
+            return self._secants.stretched(z, move, noise)
+        direction, length, along = self._secants.along(z, noise)
+        bends, axes = np.linalg.eigh(_bends_together(float(z[-1]), length, along))
+        # Along the valley of long weights the loss is nearly flat.
+        flat = _LEAST_CURVATURE * (1.0 - 0.5 / (1.0 + (_VALLEY / max(length, 1e-12)) ** 4))
+        bends = np.clip(bends, max(flat, _BEND_NOISE * noise), 1.0)
+        # Steps of the constant may be longer than others.
+        roots, before = np.sqrt(self._step[[0, -1]]), float(np.sum(move * direction))
+        both = roots * (axes @ (axes.T @ (np.array([before, move[-1]]) / roots) / bends))
+        move = move + (both[0] - before) * direction
+        move[-1] = both[1]
+        return move
 
 
 @dataclass(frozen=True)
@@ -674,15 +696,24 @@ def start_of(loss: Loss, coordinates: Coordinates) -> Vector:
     return v
 
 
-def _intercept_curvature(
-    shape: ProblemShape, coordinates: Coordinates, z: Matrix, noise: float
-) -> float:
-    """Of the logistic loss along the constant, twice that of the constant prediction; at most 1."""
-    known = coordinates.anchor is not None and z.ndim == 1 and shape.loss.multiclass
-    if not known:
-        return 1.0
-    bend = 2.0 * _bend_at(shape.loss, float(z[-1]))
-    return min(1.0, max(bend, _INTERCEPT_NOISE * noise, _LEAST_CURVATURE))
+def _bends_together(intercept: float, length: float, along: float) -> Matrix:
+    """Of the logistic loss, over its largest, along weights of this length and along the constant.
+
+    Margins are taken for normal: secants tell the bend `along` the weights, and the model how much
+    of it the constant shares.  With a strong signal and a rare class that is nearly all, so that
+    steps along either alone go back and forth across a valley.  Short weights are mostly noise.
+
+    Examples
+    --------
+    >>> _bends_together(-7.0, 6.0, 0.2).round(2)
+    array([[0.2 , 0.14],
+           [0.14, 0.15]])
+    """
+    constant, tilted, weights = logistic_bends(intercept, length)
+    sure = length**2 / (_KNOWN_DIRECTION**2 + length**2)
+    shared = sure * tilted * math.sqrt(along / max(weights, 1e-300))
+    bend = min(1.0, max(2.0 * logistic_bends(intercept, 0.0)[0], (2.0 - sure) * constant))
+    return np.array([[along, shared], [shared, bend]])
 
 
 def _bend_at(loss: Loss, margin: float) -> float:
@@ -723,18 +754,20 @@ class Secants:
         self._before = z.copy(), gradient.copy()
 
     def stretched(self, z: Matrix, move: Matrix, noise: float) -> Matrix:
-        """A step whose part along the weights is as long as the curvature there allows.
+        """A step that is longer along the weights, as far as the curvature there allows."""
+        direction, _, bend = self.along(z, noise)
+        return move + (1.0 / bend - 1.0) * float(np.sum(move * direction)) * direction
 
-        That is taken to be between the guess and what the secants tell, by their precision.
-        """
+    def along(self, z: Matrix, noise: float) -> tuple[Matrix, float, float]:
+        """Direction and length of the weights, and the bend there that steps go by, at most 1."""
         direction, length = self._direction(z)
         if length <= _SHORTEST:
-            return move
-        longer = max(1.0, _SHORT_OF_WHOLE / min(1.0, max(_LEAST_CURVATURE, self.along(noise))))
-        return move + (longer - 1.0) * float(np.sum(move * direction)) * direction
+            return direction, length, 1.0
+        bend = min(1.0, max(_LEAST_CURVATURE, self.curvature(noise))) / _SHORT_OF_WHOLE
+        return direction, length, min(1.0, bend)
 
-    def along(self, noise: float) -> float:
-        """The curvature along the weights: between the guess and what was told, by precision."""
+    def curvature(self, noise: float) -> float:
+        """That along the weights: between the guess and what was told, by precision."""
         precision, known = 1.0 / _GUESS_DEVIATION**2, 0.5 / noise**2
         told = _GUESS * precision + self._slopes * known
         return told / (precision + self._squares * known)

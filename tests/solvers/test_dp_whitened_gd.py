@@ -1237,3 +1237,22 @@ def test_columns_that_are_nearly_equal_keep_their_difference():
     for seed in range(3):
         w = solve(problem, "dp-whitened-gd", Budget(2.0, 1e-8), random_state=seed).w
         assert problem.objective(w) / 20_000 < 0.48  # 0.458 without privacy, 0.693 for a constant
+
+
+def test_a_strong_signal_of_a_rare_class_is_followed_to_its_minimum():
+    """Steps along the weights and along the intercept alone go back and forth, and lose .02."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((20_000, 10)) / 4.0
+    margins = 8.0 * (4.0 * X).sum(axis=1) / math.sqrt(10.0)
+    noisy = margins + rng.logistic(size=len(X))
+    y = np.where(noisy > np.quantile(noisy, 0.8), 1.0, -1.0)
+    problem = Problem(
+        np.clip(X, -1.0, 1.0), y, "logistic", data_norm=math.sqrt(10.0), intercept=1.0
+    )
+    least = problem.objective(OPTIMIZERS["newton"](Erm(problem, 1e-9), tolerance=1e-6).w)
+    budget = Budget(4.0, 1e-8)
+    found = [
+        problem.objective(solve(problem, "dp-whitened-gd", budget, random_state=k).w)
+        for k in range(2)
+    ]
+    assert np.mean(found) - least < 0.003 * len(y)
