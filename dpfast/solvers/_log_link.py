@@ -377,6 +377,7 @@ def calibrated(
     unit = wide * float(curvature(shape.loss, spread.mean)[0])
     scale = unit / (shape.n_samples * spread.level.weight)
     law = spread.law.around(believed)
+    often = _often(shape.loss, *law)
     told: list[tuple[Vector, Vector, Vector]] = []
 
     def misfits(theta: Vector) -> Vector:
@@ -388,14 +389,14 @@ def calibrated(
             off = theta[1] + 0.5 * square - math.log(spread.mean)
             parts.append(np.array([off / math.hypot(spread.doubt, _SKEWED * square)]))
         for q, slopes, deviations in told:
-            expected, _ = _slopes(shape.loss, q, theta, law, unit)
+            expected, _ = _slopes(shape.loss, q, theta, law, often, unit)
             parts.append((slopes - expected) / deviations)
         return np.concatenate(parts)
 
     q = np.array([believed, math.log(spread.mean) - 0.5 * min(believed, _LONG) ** 2])[:count]
     for _ in range(_ROUNDS):
         slopes = curator.release(mechanism, at, pair[:, :count] @ q, unit)[:count] * scale
-        _, cut = _slopes(shape.loss, q, q, law, unit)
+        _, cut = _slopes(shape.loss, q, q, law, often, unit)
         # What the clip cuts is doubted alike in all rounds, and slopes far from the end altogether.
         doubt_of_cut = _CUT * math.sqrt(_ROUNDS) * np.abs(cut)
         known = math.hypot(mechanism.stddev * scale, _FAR * float(np.abs(slopes).max()))
@@ -404,7 +405,7 @@ def calibrated(
     if ridge > 0.0:
 
         def unclipped(at: Vector) -> Vector:
-            return _slopes(shape.loss, at, q, law, math.inf)[0]
+            return _slopes(shape.loss, at, q, law, often, math.inf)[0]
 
         bend = _derivative(unclipped, q, unclipped(q))
         drawn = pair[: shape.n_features, :count]  # the intercept is left alone
@@ -449,19 +450,13 @@ def _stretched(loss: Loss, spread: Spread) -> float:
 def _left_of_length(loss: Loss, spread: Spread, length: float, clip: float) -> float:
     """Which part of the weights' length clipped slopes of counts leave, by the targets' law.
 
-    Large counts are cut, and more of them where means are high.  There more rows have any, too,
-    which is not cut: half of a mean's logarithm is taken to be in how many are not 0.
+    Large counts are cut, and more of them where means are high.
     """
     if loss.target_range[0] > 0.0 or length < _SHORTEST:
         return 1.0
-    values, shares = spread.law.around(length)
-    means = np.exp(length * _POINTS - 0.5 * length**2)
-    some = min(max(1.0 - float(shares[0]), _SHORTEST), 1.0 - _SHORTEST)
-    more = np.minimum(1.0 / some, means ** _often(some, spread.relative))[:, None]
-    targets = spread.mean * values * means[:, None] / more
-    targets[:, 0] = 0.0
-    shares = shares * more
-    shares[:, 0] = 1.0 - shares[:, 1:].sum(axis=1)
+    law = spread.law.around(length)
+    means = spread.mean * np.exp(length * _POINTS - 0.5 * length**2)
+    targets, shares = _around_means(means, law, _often(loss, *law))
     unit = float(curvature(loss, spread.mean)[0])
     limit = _SHORTENING * unit * clip
     directions = np.stack([_POINTS, np.ones(len(_POINTS))])
@@ -478,15 +473,40 @@ def _left_of_length(loss: Loss, spread: Spread, length: float, clip: float) -> f
     return min(1.0, max(_LEAST_LEFT, float(_least_squares(misfits, start)[0]) / length))
 
 
-def _often(some: float, relative: float) -> float:
-    """Which part of a mean's logarithm is in how many targets are not 0, if `some` are not.
+def _around_means(
+    means: Vector, law: tuple[Vector, Vector], often: float
+) -> tuple[Matrix, Matrix]:
+    """Targets by the law around each of the means, and their shares, a row each.
+
+    Where means are high, more rows have any: a part `often` of a mean's logarithm is in how many
+    targets are not 0, which no clip cuts.
+    """
+    values, shares = law
+    some = max(1.0 - float(shares[0]), _SHORTEST)
+    relative = means / float(means @ _RULE) * _RULE.sum()
+    more = np.minimum(1.0 / some, relative**often)[:, None]
+    targets = means[:, None] * values / more
+    if often == 0.0:
+        return targets, np.broadcast_to(shares, targets.shape)
+    targets[:, 0] = 0.0
+    shares = shares * more
+    shares[:, 0] = 1.0 - shares[:, 1:].sum(axis=1)
+    return targets, shares
+
+
+def _often(loss: Loss, values: Vector, shares: Vector) -> float:
+    """Which part of a mean's logarithm is in how many targets are not 0.
 
     Of counts of a Poisson law nearly all if few are not 0; it is less the more targets spread
-    beyond that law, and half is usual.
+    beyond that law, and half is usual.  By octaves that were seen: rare targets hide unseen tails.
     """
+    if loss.target_range[0] > 0.0:
+        return 0.0
+    some = min(max(1.0 - float(shares[0]), _SHORTEST), 1.0 - _SHORTEST)
     mean = -math.log(1.0 - some)
     of_law = (1.0 - some) * mean / some
-    return max(_OFTEN, of_law * min(1.0, 1.0 / (mean * relative**2)))
+    square = max(float(shares @ values**2) - 1.0, _LEAST_RELATIVE**2)
+    return max(_OFTEN, of_law * min(1.0, 1.0 / (mean * square)))
 
 
 def _least_squares(misfits: Callable[[Vector], Vector], start: Vector) -> Vector:
@@ -510,21 +530,26 @@ def _derivative(
 
 
 def _slopes(
-    loss: Loss, q: Vector, theta: Vector, law: tuple[Vector, Vector], clip: float
+    loss: Loss,
+    q: Vector,
+    theta: Vector,
+    law: tuple[Vector, Vector],
+    often: float,
+    clip: float,
 ) -> tuple[Vector, Vector]:
     """Expected clipped slopes in length and intercept at `q`, and what the clip cuts from them.
 
     Margins are normal, and means those of `theta`; the law has values in units of their mean.
     """
-    values, shares = law
     nodes, weights = _POINTS, _RULE
     directions = np.stack([nodes, np.ones(len(nodes))])[: len(q)]
-    targets = np.exp(theta @ directions)[:, None] * values
+    targets, shares = _around_means(np.exp(theta @ directions), law, often)
     margins = np.broadcast_to((q @ directions)[:, None], targets.shape)
     slopes = loss(margins.ravel(), targets.ravel())[1].reshape(targets.shape)
     limits = clip / np.maximum(1.0, np.linalg.norm(directions, axis=0))[:, None]
     clipped = np.clip(slopes, -limits, limits)
-    parts = [part @ shares * weights / weights.sum() for part in (clipped, slopes - clipped)]
+    weights = weights / weights.sum()
+    parts = [(part * shares).sum(axis=1) * weights for part in (clipped, slopes - clipped)]
     return directions @ parts[0], directions @ parts[1]
 
 
