@@ -155,6 +155,23 @@ class Spread:
         """Of slopes clipped at so many spreads, in means."""
         return min(clip * self.relative, self.top / self.mean)
 
+    @property
+    def often(self) -> float:
+        """Which part of a mean's logarithm is in how many targets are not 0, if any are.
+
+        Of counts of a Poisson law nearly all if few are not 0; it is less the more targets were
+        seen to spread beyond that law, and half is usual.
+        """
+        if self.law.low > 0.0:
+            return 0.0
+        shares, seen = self.law.shares, np.minimum(self.law.middles, self.top)
+        some = min(max(float(shares.sum()), _SHORTEST), 1.0 - _SHORTEST)
+        mean = -math.log(1.0 - some)
+        # Over their own mean: an octave of one count says little of where in it that is.
+        square = float(shares @ seen**2) / max(float(shares @ seen), 1e-300) ** 2 - 1.0
+        beyond = max(1.0, mean * square)
+        return max(_OFTEN, (1.0 - some) * mean / some / beyond)
+
 
 def shares(rows: float, dim: int) -> tuple[float, float, float]:
     """Of the budget, in units of mu², for the counts, the mean and the calibration.
@@ -376,8 +393,7 @@ def calibrated(
     wide = min(max(_LEAST, wide), _BEYOND * spread.top / spread.mean)
     unit = wide * float(curvature(shape.loss, spread.mean)[0])
     scale = unit / (shape.n_samples * spread.level.weight)
-    law = spread.law.around(believed)
-    often = _often(shape.loss, *law)
+    law = *spread.law.around(believed), spread.often
     told: list[tuple[Vector, Vector, Vector]] = []
 
     def misfits(theta: Vector) -> Vector:
@@ -389,14 +405,14 @@ def calibrated(
             off = theta[1] + 0.5 * square - math.log(spread.mean)
             parts.append(np.array([off / math.hypot(spread.doubt, _SKEWED * square)]))
         for q, slopes, deviations in told:
-            expected, _ = _slopes(shape.loss, q, theta, law, often, unit)
+            expected, _ = _slopes(shape.loss, q, theta, law, unit)
             parts.append((slopes - expected) / deviations)
         return np.concatenate(parts)
 
     q = np.array([believed, math.log(spread.mean) - 0.5 * min(believed, _LONG) ** 2])[:count]
     for _ in range(_ROUNDS):
         slopes = curator.release(mechanism, at, pair[:, :count] @ q, unit)[:count] * scale
-        _, cut = _slopes(shape.loss, q, q, law, often, unit)
+        _, cut = _slopes(shape.loss, q, q, law, unit)
         # What the clip cuts is doubted alike in all rounds, and slopes far from the end altogether.
         doubt_of_cut = _CUT * math.sqrt(_ROUNDS) * np.abs(cut)
         known = math.hypot(mechanism.stddev * scale, _FAR * float(np.abs(slopes).max()))
@@ -405,7 +421,7 @@ def calibrated(
     if ridge > 0.0:
 
         def unclipped(at: Vector) -> Vector:
-            return _slopes(shape.loss, at, q, law, often, math.inf)[0]
+            return _slopes(shape.loss, at, q, law, math.inf)[0]
 
         bend = _derivative(unclipped, q, unclipped(q))
         drawn = pair[: shape.n_features, :count]  # the intercept is left alone
@@ -454,9 +470,8 @@ def _left_of_length(loss: Loss, spread: Spread, length: float, clip: float) -> f
     """
     if loss.target_range[0] > 0.0 or length < _SHORTEST:
         return 1.0
-    law = spread.law.around(length)
     means = spread.mean * np.exp(length * _POINTS - 0.5 * length**2)
-    targets, shares = _around_means(means, law, _often(loss, *law))
+    targets, shares = _around_means(means, *spread.law.around(length), spread.often)
     unit = float(curvature(loss, spread.mean)[0])
     limit = _SHORTENING * unit * clip
     directions = np.stack([_POINTS, np.ones(len(_POINTS))])
@@ -474,39 +489,22 @@ def _left_of_length(loss: Loss, spread: Spread, length: float, clip: float) -> f
 
 
 def _around_means(
-    means: Vector, law: tuple[Vector, Vector], often: float
+    means: Vector, values: Vector, shares: Vector, often: float
 ) -> tuple[Matrix, Matrix]:
     """Targets by the law around each of the means, and their shares, a row each.
 
-    Where means are high, more rows have any: a part `often` of a mean's logarithm is in how many
-    targets are not 0, which no clip cuts.
+    A part `often` of a mean's logarithm is in how many targets are not 0, which no clip cuts.
     """
-    values, shares = law
+    if often == 0.0:
+        return means[:, None] * values, np.broadcast_to(shares, (len(means), len(shares)))
     some = max(1.0 - float(shares[0]), _SHORTEST)
-    relative = means / float(means @ _RULE) * _RULE.sum()
+    relative = means * _RULE.sum() / float(means @ _RULE)
     more = np.minimum(1.0 / some, relative**often)[:, None]
     targets = means[:, None] * values / more
-    if often == 0.0:
-        return targets, np.broadcast_to(shares, targets.shape)
     targets[:, 0] = 0.0
     shares = shares * more
     shares[:, 0] = 1.0 - shares[:, 1:].sum(axis=1)
     return targets, shares
-
-
-def _often(loss: Loss, values: Vector, shares: Vector) -> float:
-    """Which part of a mean's logarithm is in how many targets are not 0.
-
-    Of counts of a Poisson law nearly all if few are not 0; it is less the more targets spread
-    beyond that law, and half is usual.  By octaves that were seen: rare targets hide unseen tails.
-    """
-    if loss.target_range[0] > 0.0:
-        return 0.0
-    some = min(max(1.0 - float(shares[0]), _SHORTEST), 1.0 - _SHORTEST)
-    mean = -math.log(1.0 - some)
-    of_law = (1.0 - some) * mean / some
-    square = max(float(shares @ values**2) - 1.0, _LEAST_RELATIVE**2)
-    return max(_OFTEN, of_law * min(1.0, 1.0 / (mean * square)))
 
 
 def _least_squares(misfits: Callable[[Vector], Vector], start: Vector) -> Vector:
@@ -530,12 +528,7 @@ def _derivative(
 
 
 def _slopes(
-    loss: Loss,
-    q: Vector,
-    theta: Vector,
-    law: tuple[Vector, Vector],
-    often: float,
-    clip: float,
+    loss: Loss, q: Vector, theta: Vector, law: tuple[Vector, Vector, float], clip: float
 ) -> tuple[Vector, Vector]:
     """Expected clipped slopes in length and intercept at `q`, and what the clip cuts from them.
 
@@ -543,7 +536,7 @@ def _slopes(
     """
     nodes, weights = _POINTS, _RULE
     directions = np.stack([nodes, np.ones(len(nodes))])[: len(q)]
-    targets, shares = _around_means(np.exp(theta @ directions), law, often)
+    targets, shares = _around_means(np.exp(theta @ directions), *law)
     margins = np.broadcast_to((q @ directions)[:, None], targets.shape)
     slopes = loss(margins.ravel(), targets.ravel())[1].reshape(targets.shape)
     limits = clip / np.maximum(1.0, np.linalg.norm(directions, axis=0))[:, None]
