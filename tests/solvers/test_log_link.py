@@ -403,8 +403,9 @@ def test_weights_may_be_stretched_where_most_targets_are_zeros(loss, stretch):
     assert _log_link._stretched(loss, spread) == pytest.approx(stretch, abs=0.03)
 
 
-def test_one_number_is_estimated_without_an_intercept():
-    law = np.array([0.0, 4.0]), np.array([0.75, 0.25])
+@pytest.mark.parametrize("often", [0.0, 0.5])
+def test_one_number_is_estimated_without_an_intercept(often):
+    law = np.array([0.0, 4.0]), np.array([0.75, 0.25]), often
     theta = np.array([0.4])
     slopes, cut = _log_link._slopes(LOSSES[0], theta, theta, law, math.inf)
     np.testing.assert_allclose([slopes[0], cut[0]], 0.0, atol=1e-12)
