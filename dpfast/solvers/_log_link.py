@@ -155,6 +155,23 @@ class Spread:
         """Of slopes clipped at so many spreads, in means."""
         return min(clip * self.relative, self.top / self.mean)
 
+    @property
+    def often(self) -> float:
+        """Which part of a mean's logarithm is in how many targets are not 0, if any are.
+
+        Of counts of a Poisson law nearly all if few are not 0; it is less the more targets were
+        seen to spread beyond that law, and half is usual.
+        """
+        if self.law.low > 0.0:
+            return 0.0
+        shares, seen = self.law.shares, np.minimum(self.law.middles, self.top)
+        some = min(max(float(shares.sum()), _SHORTEST), 1.0 - _SHORTEST)
+        mean = -math.log(1.0 - some)
+        # Over their own mean: an octave of one count says little of where in it that is.
+        square = float(shares @ seen**2) / max(float(shares @ seen), 1e-300) ** 2 - 1.0
+        beyond = max(1.0, mean * square)
+        return max(_OFTEN, (1.0 - some) * mean / some / beyond)
+
 
 def shares(rows: float, dim: int) -> tuple[float, float, float]:
     """Of the budget, in units of mu², for the counts, the mean and the calibration.
@@ -376,7 +393,7 @@ def calibrated(
     wide = min(max(_LEAST, wide), _BEYOND * spread.top / spread.mean)
     unit = wide * float(curvature(shape.loss, spread.mean)[0])
     scale = unit / (shape.n_samples * spread.level.weight)
-    law = spread.law.around(believed)
+    law = *spread.law.around(believed), spread.often
     told: list[tuple[Vector, Vector, Vector]] = []
 
     def misfits(theta: Vector) -> Vector:
@@ -449,19 +466,12 @@ def _stretched(loss: Loss, spread: Spread) -> float:
 def _left_of_length(loss: Loss, spread: Spread, length: float, clip: float) -> float:
     """Which part of the weights' length clipped slopes of counts leave, by the targets' law.
 
-    Large counts are cut, and more of them where means are high.  There more rows have any, too,
-    which is not cut: half of a mean's logarithm is taken to be in how many are not 0.
+    Large counts are cut, and more of them where means are high.
     """
     if loss.target_range[0] > 0.0 or length < _SHORTEST:
         return 1.0
-    values, shares = spread.law.around(length)
-    means = np.exp(length * _POINTS - 0.5 * length**2)
-    some = min(max(1.0 - float(shares[0]), _SHORTEST), 1.0 - _SHORTEST)
-    more = np.minimum(1.0 / some, means ** _often(some, spread.relative))[:, None]
-    targets = spread.mean * values * means[:, None] / more
-    targets[:, 0] = 0.0
-    shares = shares * more
-    shares[:, 0] = 1.0 - shares[:, 1:].sum(axis=1)
+    means = spread.mean * np.exp(length * _POINTS - 0.5 * length**2)
+    targets, shares = _around_means(means, *spread.law.around(length), spread.often)
     unit = float(curvature(loss, spread.mean)[0])
     limit = _SHORTENING * unit * clip
     directions = np.stack([_POINTS, np.ones(len(_POINTS))])
@@ -478,15 +488,23 @@ def _left_of_length(loss: Loss, spread: Spread, length: float, clip: float) -> f
     return min(1.0, max(_LEAST_LEFT, float(_least_squares(misfits, start)[0]) / length))
 
 
-def _often(some: float, relative: float) -> float:
-    """Which part of a mean's logarithm is in how many targets are not 0, if `some` are not.
+def _around_means(
+    means: Vector, values: Vector, shares: Vector, often: float
+) -> tuple[Matrix, Matrix]:
+    """Targets by the law around each of the means, and their shares, a row each.
 
-    Of counts of a Poisson law nearly all if few are not 0; it is less the more targets spread
-    beyond that law, and half is usual.
+    A part `often` of a mean's logarithm is in how many targets are not 0, which no clip cuts.
     """
-    mean = -math.log(1.0 - some)
-    of_law = (1.0 - some) * mean / some
-    return max(_OFTEN, of_law * min(1.0, 1.0 / (mean * relative**2)))
+    if often == 0.0:
+        return means[:, None] * values, np.broadcast_to(shares, (len(means), len(shares)))
+    some = max(1.0 - float(shares[0]), _SHORTEST)
+    relative = means * _RULE.sum() / float(means @ _RULE)
+    more = np.minimum(1.0 / some, relative**often)[:, None]
+    targets = means[:, None] * values / more
+    targets[:, 0] = 0.0
+    shares = shares * more
+    shares[:, 0] = 1.0 - shares[:, 1:].sum(axis=1)
+    return targets, shares
 
 
 def _least_squares(misfits: Callable[[Vector], Vector], start: Vector) -> Vector:
@@ -510,21 +528,21 @@ def _derivative(
 
 
 def _slopes(
-    loss: Loss, q: Vector, theta: Vector, law: tuple[Vector, Vector], clip: float
+    loss: Loss, q: Vector, theta: Vector, law: tuple[Vector, Vector, float], clip: float
 ) -> tuple[Vector, Vector]:
     """Expected clipped slopes in length and intercept at `q`, and what the clip cuts from them.
 
     Margins are normal, and means those of `theta`; the law has values in units of their mean.
     """
-    values, shares = law
     nodes, weights = _POINTS, _RULE
     directions = np.stack([nodes, np.ones(len(nodes))])[: len(q)]
-    targets = np.exp(theta @ directions)[:, None] * values
+    targets, shares = _around_means(np.exp(theta @ directions), *law)
     margins = np.broadcast_to((q @ directions)[:, None], targets.shape)
     slopes = loss(margins.ravel(), targets.ravel())[1].reshape(targets.shape)
     limits = clip / np.maximum(1.0, np.linalg.norm(directions, axis=0))[:, None]
     clipped = np.clip(slopes, -limits, limits)
-    parts = [part @ shares * weights / weights.sum() for part in (clipped, slopes - clipped)]
+    weights = weights / weights.sum()
+    parts = [(part * shares).sum(axis=1) * weights for part in (clipped, slopes - clipped)]
     return directions @ parts[0], directions @ parts[1]
 
 
