@@ -223,7 +223,7 @@ def described(prior: Any) -> str:
         return f"{counted(len(prior[1]), 'row')} taken to be public"
     report = _report_of(prior)
     if report is None:
-        return "coefficients that are taken to be public"
+        return "coefficients taken to be public"
     file = getattr(prior, "_file", None)
     name = f"a {type(prior).__name__} {'fitted before' if file is None else f'read from {file}'}"
     if report.reproducible:

@@ -292,9 +292,9 @@ def test_the_report_names_the_prior_that_was_used():
         (LogisticRegression(**settings).fit(X, y), "whose records nothing protects"),
         (
             CoefficientPrior(np.zeros(5), 0.0, np.ones(6)),
-            "coefficients that are taken to be public",
+            "coefficients taken to be public",
         ),
-        ((X[:50], y[:50]), "50 rows that are taken to be public"),
+        ((X[:50], y[:50]), "50 rows taken to be public"),
     ):
         report = LogisticRegression(**settings, prior=prior).fit(X, y).privacy_
         assert words in report.prior

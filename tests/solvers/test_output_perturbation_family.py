@@ -430,7 +430,7 @@ def test_leaks_behind_an_objective_are_reported(classification):
     [
         ({"mode": "last"}, ValueError, "mode must be one of"),
         ({"calibration": "dwork"}, ValueError, "calibration must be one of"),
-        ({"tolerance": "loose"}, ValueError, "tolerance must be one of"),
+        ({"tolerance": "loose"}, ValueError, "tolerance must be 'machine'"),
         ({"tolerance": 0.0}, ValueError, "tolerance must be"),
         ({"tolerance": math.nan}, ValueError, "tolerance must be"),
         ({"w_radius": -1.0}, ValueError, "w_radius must be"),
