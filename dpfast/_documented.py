@@ -1,4 +1,4 @@
-"""Docstrings of estimators: what a class inherits is described once, by the class that has it."""
+"""Docstrings of classes: what one inherits is described once, by the class that has it."""
 
 from __future__ import annotations
 

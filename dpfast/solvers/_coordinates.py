@@ -86,7 +86,7 @@ _ZEROS, _MOST_ZEROS = 0.7, 1.2
 _DOUBT, _SEEN, _CERTAIN = 1.0, 3.0, 4.5
 # Deviation of a category's effect before any data are seen, in units of the margin, and the most of
 # one that was not seen, as a share of the largest effect that was.
-CATEGORY_EFFECT, _UNCERTAIN_EFFECT = 1.4, 0.7
+CATEGORY_EFFECT, UNCERTAIN_EFFECT = 1.4, 0.7
 # Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
 _TOLD_BY_SQUARES = 0.3
 # Deviations of the noise by which a number is taken to vary less than was seen.
@@ -264,7 +264,7 @@ class Coordinates:
         certain = kept * columns.frequency > _SEEN * columns.frequency_deviation
         certain |= ~categories
         if certain.any():
-            most = _UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
+            most = UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
             found[~certain] = np.clip(found[~certain], -most, most)
         return self.shortened(w, found, columns.center)
 

@@ -22,7 +22,7 @@ from dpfast.queries import CoordinateGradient, bounded
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _lengths
-from dpfast.solvers._coordinates import Columns, Coordinates
+from dpfast.solvers._coordinates import UNCERTAIN_EFFECT, Columns, Coordinates
 from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Secants, Settings, settled_intercept, start_of
 from dpfast.solvers._whitened_rules import sure
@@ -43,8 +43,6 @@ _APART = 2.0
 _FIRST = 0.4
 # The curvature along the direction, over the largest of a standard normal number, is within these.
 _FLATTEST, _STEEPEST = 0.06, 1.5
-# Weights of categories that were not seen to have rows are at most this part of the largest other.
-_UNSEEN_EFFECT = 0.7
 
 #: Settings of the first descent, which ends where it ends.
 SETTINGS = {
@@ -127,7 +125,7 @@ def _limited(direction: Vector, columns: Columns) -> Vector:
     By one deviation of the noise: of so many columns most have fewer rows than counts tell surely.
     """
     unseen = columns.categories & (columns.frequency < columns.frequency_deviation)
-    most = _UNSEEN_EFFECT * float(np.abs(direction[~unseen]).max(initial=0.0))
+    most = UNCERTAIN_EFFECT * float(np.abs(direction[~unseen]).max(initial=0.0))
     return np.where(unseen, np.clip(direction, -most, most), direction) if most else direction
 
 

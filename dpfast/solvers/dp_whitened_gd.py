@@ -225,9 +225,8 @@ def plan(
         "solver='objective-perturbation' and 'output-perturbation' take more.",
     )  # fmt: skip
     ridge = check_alpha(alpha, shape)
-    terms = _Terms.of(shape, budget, neighboring_relation, accountant, target_rounds)
     free = not ridge and all(value == "auto" for value in (*chosen.values(), range_rounds))
-    terms = _Terms(*terms[:-1], few=free and _few_rows.serves(shape, terms.u))
+    terms = _Terms.of(shape, budget, neighboring_relation, accountant, target_rounds, free)
     rule, options = _options(chosen, terms)
     settings = _settings(terms, rule, options, range_rounds, ridge)
     return Plan(
@@ -250,7 +249,7 @@ class _Terms(NamedTuple):
     release: Release
     whole: Loss  # what is asked for
     target_rounds: int
-    few: bool = False  # whether rows are taken for far fewer than weights
+    few: bool  # whether rows are taken for far fewer than weights
 
     @classmethod
     def of(
@@ -260,14 +259,16 @@ class _Terms(NamedTuple):
         relation: str,
         accountant: str,
         target_rounds: int | str,
+        free: bool,
     ) -> _Terms:
-        """Of a problem and its budget."""
+        """Of a problem and its budget; whether all options are `free`."""
         u = rules.rows_per_weight(shape, budget, relation, accountant)
         release = releases(budget_mu(budget, accountant), relation)
         rounds, whole = _check_target_rounds(target_rounds, shape), shape.loss
         if rounds > 0 and shape.intercept != 0.0:
             shape = replace(shape, loss=rules.descent_loss(whole, u))
-        return cls(shape, relation, u, release, whole, rounds)
+        few = free and _few_rows.serves(shape, u)
+        return cls(shape, relation, u, release, whole, rounds, few)
 
     @property
     def rows(self) -> float:
