@@ -233,10 +233,28 @@ def read_text(path: str | os.PathLike[str]) -> str:
 def open_lock(path: str | os.PathLike[str]) -> io.FileIO:
     """Open the lock file of `path`, which is `path` + ".lock" and stays there.
 
-    Deleting it would let two hold the lock. Closing it frees the lock, and so does the operating
-    system when the holder dies; a forked child that inherits it should close it.
+    Deleting it lets two hold the lock, which :func:`is_lock_of` notices. Closing it frees the lock,
+    and so does the operating system when the holder dies; a forked child that inherits it should
+    close it.
     """
-    return open(f"{os.fspath(path)}.lock", "ab+", buffering=0)
+    return open(lock_name(path), "r+b", buffering=0, opener=_open_or_create)
+
+
+def lock_name(path: str | os.PathLike[str]) -> str:
+    """The name of the lock file of `path`."""
+    return f"{os.fspath(path)}.lock"
+
+
+def _open_or_create(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT, 0o666)
+
+
+def is_lock_of(lock: io.FileIO, path: str | os.PathLike[str]) -> bool:
+    """Whether an open file is still the lock file of `path`: it was not deleted or replaced."""
+    try:
+        return os.path.samestat(os.fstat(lock.fileno()), os.stat(lock_name(path)))
+    except FileNotFoundError:
+        return False
 
 
 if sys.platform == "win32":

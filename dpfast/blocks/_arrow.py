@@ -442,18 +442,35 @@ def _files(path: Any, endings: tuple[str, ...]) -> list[str]:
         found = sorted(str(file) for file in folder.iterdir() if file.name.endswith(endings))
         if not found:
             raise DataError(f"{folder} has no files that end in {' or '.join(endings)}.")
-        if (folder / "_delta_log").exists():
-            raise DataError(
-                f"{folder} is a table of Delta Lake, whose files also hold rows that were changed "
-                "or deleted: a record would count several times. Read it through "
-                "from_dataset(deltalake.DeltaTable(path).to_pyarrow_dataset(), ...)."
-            )
+        _refuse_history(folder)
         path = found
     paths = [os.fspath(each) for each in path]
     if not paths:
         raise ValueError("path must name at least one file; got none.")
     _check_once("path", paths)
     return paths
+
+
+_FORMATS = {
+    "Delta Lake": ("_delta_log", "deltalake.DeltaTable(path).to_pyarrow_dataset()"),
+    "Apache Hudi": (".hoodie", "pyarrow.dataset.dataset(table), of what a reader of Hudi returns"),
+    "Apache Iceberg": (
+        "metadata/*.metadata.json",
+        "pyarrow.dataset.dataset(table.scan().to_arrow()), where table is PyIceberg's",
+    ),
+}
+
+
+def _refuse_history(folder: Path) -> None:
+    """Refuse folders of tables whose files also hold rows of former versions."""
+    for name, (sign, reader) in _FORMATS.items():
+        # Iceberg's and Hudi's files may be in a folder below the table's.
+        if any(True for place in (folder, *folder.resolve().parents[:2]) for _ in place.glob(sign)):
+            raise DataError(
+                f"{folder} belongs to a table of {name}, whose files also hold rows that were "
+                "changed or deleted: a record would count several times. Read it through "
+                f"from_dataset(dataset, ...) with dataset = {reader}."
+            )
 
 
 def _check_once(name: str, paths: Sequence[str]) -> None:

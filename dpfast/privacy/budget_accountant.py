@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 from dpfast._files import (
     atomic_writer,
     checksum,
+    is_lock_of,
     open_lock,
     parse_json,
     read_text,
@@ -478,9 +479,12 @@ budget)
             if self._path is None:
                 return action()
             try:
-                with open_lock(self._path) as self._guard:
-                    wait_for_lock(self._guard)
-                    return action()
+                while True:
+                    with open_lock(self._path) as self._guard:
+                        wait_for_lock(self._guard)
+                        # Another one if it was deleted while this waited.
+                        if is_lock_of(self._guard, self._path):
+                            return action()
             except PermissionError as error:
                 if error.strerror == _UNWRITABLE:
                     raise  # the file of another account, which is charged with this one
@@ -634,12 +638,26 @@ budget)
     def _write(self, state: "_State") -> None:
         assert self._path is not None
         self._check_names()
+        self._check_held()
         with atomic_writer(self._path) as stream:
             stream.write(self._text(state) + "\n")
         # After the file: what the lock file says must never be ahead of it.
         if self._guard is not None:
-            self._guard.truncate(0)
-            self._guard.write(f"{state.name} {state.charges}\n".encode())
+            # Always as long and in place: a full disk, or an end in between, loses no count.
+            self._guard.seek(0)
+            self._guard.write(f"{state.name} {state.charges:020d}\n".encode())
+            self._guard.truncate()
+        # Whoever holds another lock from here on opened it later, and reads what was written.
+        self._check_held()
+
+    def _check_held(self) -> None:
+        """Refuse to go on without the lock. The locks are held, unless the file was deleted."""
+        if self._guard is not None and not is_lock_of(self._guard, str(self._path)):
+            raise BudgetFileError(
+                f"'{self._path}.lock' must stay where it is; it was deleted while it was held, so "
+                "that others may have charged the account at the same time. The data were not "
+                "touched; the charge may be in the file. Fit again, and do not delete it."
+            )
 
     def _witnessed(self) -> tuple[str, int]:
         """Return which account the lock file knows, and how many charges; no name if none."""

@@ -33,6 +33,7 @@ that loses completed writes loses what they say.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import secrets
@@ -48,6 +49,7 @@ import numpy as np
 from dpfast._files import (
     atomic_writer,
     checksum,
+    is_lock_of,
     new_lock,
     open_lock,
     parse_json,
@@ -73,8 +75,8 @@ class Checkpoint:
     `outcome` is what the fit released at its end, None until it is complete.
     """
 
-    def __init__(self, path: Path, fit: Mapping[str, Any]) -> None:
-        self._path = path
+    def __init__(self, path: Path, fit: Mapping[str, Any], held: io.FileIO) -> None:
+        self._path, self._held = path, held
         self._plain = dict(fit)
         self._fit = _salted(fit, secrets.token_hex(16))
         self._entries: list[dict[str, Any]] = []
@@ -91,14 +93,18 @@ class Checkpoint:
         refused with a CheckpointError.
         """
         target = Path(path).resolve()
-        with open_lock(target) as lock:
-            wait_for_lock(lock)
-            log = cls(target, fit)
-            if target.exists():
-                log._read()
-            else:
-                log._write()
-            yield log
+        while True:
+            with open_lock(target) as lock:
+                wait_for_lock(lock)
+                if not is_lock_of(lock, target):
+                    continue  # it was deleted while this waited
+                log = cls(target, fit, lock)
+                if target.exists():
+                    log._read()
+                else:
+                    log._write()
+                yield log
+                return
 
     # ---- for the ledger -------------------------------------------------------------------------
 
@@ -192,8 +198,20 @@ class Checkpoint:
             "outcome": outcome,
         }
         record["sha256"] = _checksum(record)
+        self._check_held()
         with atomic_writer(self._path) as stream:
             json.dump(record, stream)
+        # Whoever goes on from the file under another lock from here on reads what was written.
+        self._check_held()
+
+    def _check_held(self) -> None:
+        """Refuse to go on without the lock: another fit may answer under the same payments."""
+        if not is_lock_of(self._held, self._path):
+            raise CheckpointError(
+                f"{self._path}.lock must stay where it is during a fit; it was deleted, so that "
+                "another fit may go on from the same file. What this one spent stays spent. Fit "
+                "again with the file."
+            )
 
     def _read(self) -> None:
         try:

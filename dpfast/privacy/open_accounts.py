@@ -38,7 +38,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Protocol
 
-from dpfast._files import open_lock, try_lock, wait_for_lock
+from dpfast._files import lock_name, open_lock, try_lock, wait_for_lock
 from dpfast._validation import warn
 from dpfast.privacy.events import Event
 
@@ -238,9 +238,11 @@ def _read(number: int) -> list[Any]:
     if not _is_ours(place.parent):
         return []
     try:
-        with open_lock(place) as lock:
-            if try_lock(lock):
-                return []  # left behind by a process that has ended
+        # If only the lock file is gone, somebody cleaned up: who can tell that the process ended?
+        if os.path.exists(lock_name(place)):
+            with open_lock(place) as lock:
+                if try_lock(lock):
+                    return []  # left behind by a process that has ended
         records: list[dict[str, Any] | None] = json.loads(place.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []  # closed meanwhile

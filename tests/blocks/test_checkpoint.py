@@ -25,7 +25,7 @@ from dpfast._files import checksum
 from dpfast.blocks import BlockProblem, from_npy
 from dpfast.errors import CheckpointError, DataError
 from dpfast.estimators._targets import Affine
-from dpfast.privacy import GaussianEvent
+from dpfast.privacy import GaussianEvent, ZCDPEvent
 from dpfast.privacy.checkpoint import Checkpoint, fingerprint
 from dpfast.privacy.ledger import kinds
 from dpfast.random import SecureGenerator
@@ -39,6 +39,7 @@ SOLVERS = {
     "objective-perturbation": {},
     "output-perturbation": {},
 }
+STEP = ZCDPEvent(rho=0.1, neighboring_relation="replace_one", where="step")
 HIDDEN = {"iterations": 4, "analysis": "last-iterate", "step": 1.0}
 
 
@@ -283,6 +284,30 @@ def test_other_events_than_those_paid_for_are_refused(source, stopped):
     rewrite(stopped, log)
     with pytest.raises(CheckpointError, match="is not the one that was paid for"):
         fit(source, stopped)
+
+
+def test_of_two_fits_that_hold_the_file_at_once_one_ends_without_an_answer(source, tmp_path):
+    """Whoever deletes the lock file lets a second fit answer under the same payments."""
+    path, answers = tmp_path / "log.json", []
+
+    def answer(log, value):
+        log.spend([STEP], [])
+        return value
+
+    def second():
+        (tmp_path / "log.json.lock").unlink()
+        with Checkpoint.open(path, {"fit": 1}) as log:
+            answers.append(log.release(lambda: None, lambda: answer(log, 2), SecureGenerator()))
+        return 1
+
+    with (
+        Checkpoint.open(path, {"fit": 1}) as log,
+        pytest.raises(CheckpointError, match="it was deleted"),
+    ):
+        log.release(lambda: None, lambda: answer(log, second()), SecureGenerator())
+    assert answers == [2]
+    with Checkpoint.open(path, {"fit": 1}) as log:
+        assert log.release(lambda: None, lambda: 3, SecureGenerator()) == 2
 
 
 def test_threads_that_ask_at_once_are_answered_in_the_place_that_they_pay_for(tmp_path):

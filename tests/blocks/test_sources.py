@@ -249,9 +249,29 @@ def test_no_row_of_parquet_files_counts_twice(tmp_path):
             with pytest.raises(ValueError, match="dataset must name each file once"):
                 from_dataset(twice, "y")
         paths[2].unlink()
-    (tmp_path / "_delta_log").mkdir()
-    with pytest.raises(DataError, match="is a table of Delta Lake, whose files also hold rows"):
-        from_parquet(tmp_path, "y")
+
+
+@pytest.mark.parametrize(
+    ("name", "sign", "files"),
+    [
+        ("Delta Lake", "_delta_log/0.json", "."),
+        ("Apache Hudi", ".hoodie/hoodie.properties", "2024/05"),
+        ("Apache Iceberg", "metadata/v1.metadata.json", "data"),
+    ],
+)
+def test_files_of_tables_that_keep_former_rows_are_refused(tmp_path, name, sign, files):
+    """A row that was changed or deleted would count beside what it was changed to."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    folder = tmp_path / files
+    folder.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pyarrow.table({"a": [1.0], "y": [0]}), folder / "a.parquet")
+    assert from_parquet(folder, "y").n_samples == 1
+    (tmp_path / sign).parent.mkdir()
+    (tmp_path / sign).write_text("{}")
+    with pytest.raises(DataError, match=f"a table of {name}, whose files also hold rows"):
+        from_parquet(folder, "y")
 
 
 def test_names_labels_and_weights_of_a_table(tmp_path):

@@ -1,6 +1,8 @@
 """Who pays: links to one file, forks, threads, child processes, and choices by results."""
 
 import contextlib
+import errno
+import io
 import json
 import multiprocessing
 import os
@@ -20,7 +22,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import cross_val_score
 
 from dpfast import Budget, BudgetAccountant, BudgetExceeded, Ledger, LogisticRegression
-from dpfast._files import checksum
+from dpfast._files import atomic_writer, checksum
 from dpfast.errors import BudgetFileError
 from dpfast.privacy import (
     ExponentialEvent,
@@ -32,6 +34,7 @@ from dpfast.privacy import (
     RenyiFilter,
     SubsampledGaussianEvent,
     ZCDPEvent,
+    budget_accountant,
     gaussian_mu,
     smallest_noise,
     zcdp_rho,
@@ -156,6 +159,71 @@ class TestCopies:
         account.charge([STEP])
         (path.parent / "budget.json.lock").write_bytes(witness)
         assert len(BudgetAccountant(BUDGET, path).events) == 1
+
+
+class TestLockFile:
+    """Whoever deletes the lock file lets two in at once: what either is told was charged, is."""
+
+    def test_of_two_that_hold_locks_at_once_one_is_refused_and_the_other_is_in_the_file(self, path):
+        account, other = (BudgetAccountant(BUDGET, path) for _ in range(2))
+
+        def meanwhile():
+            Path(f"{path}.lock").unlink()
+            other.charge([STEP, STEP])
+
+        with pytest.raises(BudgetFileError, match="was deleted while it was held"):
+            account.charge([STEP], meanwhile)
+        assert account.events == other.events == (STEP, STEP)
+        account.charge([STEP])
+        assert len(other.events) == 3
+
+    def test_one_that_goes_while_the_file_is_written_ends_the_fit(self, path, monkeypatch):
+        account = BudgetAccountant(BUDGET, path)
+
+        @contextlib.contextmanager
+        def and_delete(target):
+            with atomic_writer(target) as stream:
+                yield stream
+            Path(f"{path}.lock").unlink()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(budget_accountant, "atomic_writer", and_delete)
+            with pytest.raises(BudgetFileError, match="the charge may be in the file"):
+                account.charge([STEP])
+        assert len(account.events) == 1
+
+    def test_whoever_waited_for_a_deleted_one_takes_the_new_one(self, path, monkeypatch):
+        account, other = (BudgetAccountant(BUDGET, path) for _ in range(2))
+        wait, waited = budget_accountant.wait_for_lock, []
+
+        def late(lock):
+            if not waited:
+                waited.append(lock)
+                Path(f"{path}.lock").unlink()
+                other.charge([STEP])
+            wait(lock)
+
+        monkeypatch.setattr(budget_accountant, "wait_for_lock", late)
+        account.charge([STEP])
+        assert len(account.events) == len(other.events) == 2
+
+    def test_a_full_disk_loses_no_count_of_charges(self, path, monkeypatch):
+        account = BudgetAccountant(BUDGET, path)
+        account.charge([STEP])
+        older = path.read_text()
+        account.charge([STEP])
+
+        class Full(io.FileIO):
+            def write(self, text):
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(budget_accountant, "open_lock", lambda name: Full(f"{name}.lock", "r+b"))
+            with pytest.raises(OSError, match="No space left"):
+                account.charge([STEP])
+        path.write_text(older)
+        with pytest.raises(BudgetFileError, match="older copy"):
+            BudgetAccountant(BUDGET, path)
 
 
 class TestKey:
@@ -428,7 +496,18 @@ class TestChildProcesses:
             (left,) = (name for name in folder.iterdir() if name.suffix == "")
             text, name = left.read_text(), f"{left.name.rpartition('-')[0]}-12345"
         (folder / name).write_text(text)
+        (folder / f"{name}.lock").write_text("")
         Ledger(BUDGET).spend(STEP)
+
+    def test_what_a_live_process_said_holds_without_its_lock_file(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        with BudgetAccountant(BUDGET):
+            (folder,) = tmp_path.iterdir()
+            (lock,) = folder.glob("*.lock")
+            lock.unlink()  # as who clears old files from the directory for temporary ones
+            monkeypatch.setattr(os, "getppid", os.getpid)  # as a child sees it
+            with pytest.raises(RuntimeError, match="its total would be too low"):
+                Ledger(BUDGET).spend(STEP)
 
     def test_where_nothing_can_be_written_it_is_said(self, tmp_path, monkeypatch):
         (tmp_path / "file").write_text("")
