@@ -9,13 +9,17 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+_NOT_BLAMED = ("dpfast.", "sklearn.", "joblib.")
 _ID = re.compile(r"(?i:(^|[\W_])(id|uuid|pid|mrn|ssn)s?$)|[a-z]I[dD]$")
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn of the line that called the package, however far from it this is."""
+    """Warn of the line that called the package, however far from it this is.
+
+    If scikit-learn called it, it is the line that called scikit-learn, in the same thread.
+    """
     level, frame = 1, inspect.currentframe()
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("dpfast."):
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(_NOT_BLAMED):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

@@ -173,7 +173,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
                 classes = np.empty((0, 0))
             if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) < len(classes):
                 raise ValueError(
-                    "classes must hold two different labels, or more of them; "
+                    "classes must hold two different labels, or more of them, in a list; "
                     f"got {self.classes!r}."
                 )
             return np.sort(classes), ()

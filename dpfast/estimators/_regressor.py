@@ -126,5 +126,7 @@ def _pair(bounds: Any) -> tuple[float, float]:
     low = check_real("target_bounds[0]", first, low=-1e100, high=1e100)
     high = check_real("target_bounds[1]", second, low=-1e100, high=1e100)
     if not low < high:
-        raise ValueError(f"target_bounds must hold the lower number first; got {bounds!r}.")
+        raise ValueError(
+            f"target_bounds must hold the lower number first, then a higher one; got {bounds!r}."
+        )
     return low, high

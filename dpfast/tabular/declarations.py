@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 import re
 import reprlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -164,6 +166,15 @@ def _number(
     return column
 
 
+def _example(form: str | None) -> str:
+    """Two dates as the declaration would have them, after words that say so."""
+    days = datetime.date(2015, 1, 1), datetime.date(2024, 12, 31)
+    with suppress(ValueError):  # a form that nothing can be written in
+        texts = [day.isoformat() if form is None else day.strftime(form) for day in days]
+        return f", such as {json.dumps(texts, ensure_ascii=False)}"
+    return ""
+
+
 def _dates(name: Any, value: Any, options: Mapping[str, Any], common: dict[str, Any]) -> DateColumn:
     form = options.get("format")
     if form is not None and not isinstance(form, str):
@@ -175,8 +186,8 @@ def _dates(name: Any, value: Any, options: Mapping[str, Any], common: dict[str, 
     if not first < last:
         raise DataError(
             f"column {name!r}: expected two dates [first, last]"
-            f"{'' if form is None else f' of the form {form}'}, such as "
-            f'["2015-01-01", "2024-12-31"], the earlier one first; got {show(value)}.'
+            f"{'' if form is None else f' of the form {form}'}{_example(form)}, the earlier one "
+            f"first; got {show(value)}."
         )
     return DateColumn(name, first=value[0], last=value[1], form=form, **common)
 

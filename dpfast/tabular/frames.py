@@ -59,7 +59,8 @@ def column_names(data: Any, form: CsvForm = USUAL_FORM) -> list[str]:
             return list(names)
     raise TypeError(
         "a table must be a data frame (pandas, polars, Arrow), a dict of columns, or the name of a "
-        f"CSV or Parquet file; got {type(data).__name__}."
+        f"CSV or Parquet file; got {type(data).__name__}. (A table of one row is table[:1] or "
+        "table.iloc[[0]].)"
     )
 
 

@@ -476,7 +476,9 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
             raise ValueError("y must be None where the table is a file, which has its target.")
         target = schema.target.name
         if target in column_names(data):
-            raise ValueError(f"y must be None: the table has the target {target!r} as a column.")
+            raise ValueError(
+                f"y must be None: the table has the target {target!r} as a column. Leave out one."
+            )
         columns = {name: data[name] for name in column_names(data)}
         refuse_masked("y", y)
         return {**columns, target: y if hasattr(y, "to_numpy") else np.asarray(y)}

@@ -245,8 +245,9 @@ class TestPublicOneHotEncoder:
     @pytest.mark.parametrize("kind", ["category", "boolean", object])
     def test_truth_values_of_pandas_with_missing_ones(self, kind):
         frame = pd.DataFrame({"own": pd.Series([True, False, None], dtype=kind)})
-        with pytest.warns(UndeclaredValueWarning, match="1 in 'own'"):
+        with pytest.warns(UndeclaredValueWarning, match="1 in 'own'") as caught:
             found = dense_encoder([[False, True]]).fit_transform(frame)
+        assert [warning.filename for warning in caught] == [__file__]
         np.testing.assert_array_equal(found, [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
 
     def test_booleans(self):

@@ -169,6 +169,22 @@ def test_an_account_has_paid_for_all_of_it_before_the_first_look(
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
+def test_what_is_paid_for_is_asked_for(solver, classification, monkeypatch):
+    """A run that forgets accesses pays for them all the same: only the model would tell."""
+    (budget, *_) = [b for b in BUDGETS[1:] if b.kind in SOLVERS[solver].budgets]
+    finish, left = Curator.finish, []
+
+    def watched(self):
+        left.append(self._due(0))
+        finish(self)
+
+    monkeypatch.setattr(Curator, "finish", watched)
+    solve(problem_for(solver, *classification), solver, budget,
+          neighboring_relation=SOLVERS[solver].relations[0])  # fmt: skip
+    assert left == [None]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_noise_falls_with_epsilon(solver, delta):
     served(solver, Budget(1.0, delta))

@@ -178,6 +178,11 @@ class TestEntries:
             ({"categories": ["x", "y"], "reference": None}, "reference must be one of two or more"),
             ({"dates": ["2020-01-01"]}, "expected two dates"),
             ({"dates": ["2024-01-01", "2020-01-01"]}, "the earlier one first; got"),
+            (
+                {"dates": ["2024-01-01", "2024-12-31"], "format": "%d/%m/%Y"},
+                r'such as \["01/01/2015", "31/12/2024"\], the earlier one first',
+            ),
+            ({"dates": ["1", "2"], "format": "\0"}, "expected two dates"),
             ({"rnage": [0, 1]}, "got .* Did you mean 'range'"),
             ({"dates": [2020, 2024]}, "expected two dates"),
             ({"dates": ["2020-01-01", "2024-01-01"], "missing": "2030-01-01"}, "a date between"),
