@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import numbers
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
@@ -126,7 +127,7 @@ def _check_columns(data: Any, wanted: Collection[str]) -> None:
 
 
 def check_persons(data: Any, name: str, columns: Collection[str]) -> None:
-    """Refuse a column of persons that holds numbers and text: 7 may be the person "007".
+    """Refuse a column of persons that holds text and others: 7 may be the person "007".
 
     It is one of the `columns` that will be read.  Files have one type a column.
     """
@@ -141,11 +142,13 @@ def check_persons(data: Any, name: str, columns: Collection[str]) -> None:
     if isinstance(column, list | tuple) or column.dtype == np.dtype(object):
         kinds = set(map(type, column))
         texts = {kind for kind in kinds if issubclass(kind, str)}
-        others = {kind for kind in kinds if issubclass(kind, numbers.Real | Decimal)}
+        others = {
+            kind for kind in kinds if issubclass(kind, numbers.Real | Decimal | datetime.date)
+        }
         if texts and any(type(entry) in others and not is_null(entry) for entry in column):
             raise DataError(
-                f"column {name!r}: expected ids of one type, all text or all integers; got numbers "
-                "and text. One person could be 7 in some rows and '007' in others: store all ids "
+                f"column {name!r}: expected ids of one type, all text or all integers; got text and "
+                "others. One person could be 7 in some rows and '007' in others: store all ids "
                 "as text, each person's always the same."
             )
 

@@ -29,6 +29,7 @@ from dpfast.tabular.targets import ClassTarget, Exposure, RangeTarget, Weight
 from dpfast.tabular.values import MISSING, Values, WrongValue, in_points, meant_in_points, texts_of
 
 _NAMELESS = "Give every row an id: a new one if it is nobody else's row."
+_SECONDS = "Times are read in whole seconds, and two persons might become one: keep ids as text."
 _ROUNDED = "Two persons might become one: keep such ids as text, or as 64-bit integers."
 
 # A whole number in floating point.
@@ -123,6 +124,13 @@ class RowCoder:
             if rounded.any():
                 row, kind = int(np.argmax(rounded)), f"a number that {values.dtype} rounds"
                 raise WrongValue(name, row, "whose row it is", kind, _ROUNDED)
+        if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+            seconds = values.astype("datetime64[s]")
+            cut = (values != seconds) & ~np.isnat(values)
+            if cut.any():
+                row, kind = int(np.argmax(cut)), "a time with a fraction of a second"
+                raise WrongValue(name, row, "whose row it is", kind, _SECONDS)
+            values = seconds
         texts = [_id(text, self._form.decimal) for text in texts_of(values)]
         known = self._persons
         missing = {text for text in set(texts) - known.keys() if folded(text) in MISSING}

@@ -344,7 +344,7 @@ def plain_values(name: str, column: Any) -> Values:
 def _array_of(column: Any) -> NDArray[Any]:
     """A column as an array; each entry of a list stays what it is, whatever the others are."""
     if isinstance(column, list | tuple) and set(map(type, column)) == {np.datetime64}:
-        return np.array(column, dtype="datetime64[s]")
+        return np.array(column, dtype="datetime64[us]")
     return alone(column)
 
 
@@ -372,7 +372,8 @@ def _arrow_values(name: str, column: Any) -> Values:
         column = column.dictionary_decode()
     kind = column.type
     if types.is_temporal(kind) and not types.is_time(kind) and not types.is_duration(kind):
-        return np.asarray(column.cast(pyarrow.timestamp("s"), safe=False).to_numpy(False))
+        unit = kind.unit if types.is_timestamp(kind) else "s"
+        return np.asarray(column.cast(pyarrow.timestamp(unit), safe=False).to_numpy(False))
     if types.is_decimal(kind):
         column, kind = column.cast(pyarrow.float64()), pyarrow.float64()
     if types.is_floating(kind) or types.is_integer(kind):
@@ -410,7 +411,7 @@ def _plain_objects(name: str, entries: list[Any]) -> Values:
         )
     plain = [x if type(x) is str or not is_null(x) else None for x in entries]
     if kinds and all(issubclass(kind, datetime.date) for kind in kinds):
-        return np.array(list(map(_moment, plain)), dtype="datetime64[s]")
+        return np.array(list(map(_moment, plain)), dtype="datetime64[us]")
     truths = any(issubclass(kind, bool | np.bool_) for kind in kinds)
     real = kinds and not truths and all(issubclass(kind, numbers.Real | Decimal) for kind in kinds)
     if real and not any(map(_is_rounded, plain)):

@@ -957,6 +957,23 @@ class TestPersons:
                 who = numbers + np.where(numbers.index == 1, part, 0)
                 fitted(visits.assign(who=who), person="who")
 
+    @pytest.mark.parametrize("form", ["ns", "us", "objects", "parquet"])
+    def test_times_that_would_become_one_person_are_refused(self, visits, tmp_path, form):
+        moments = pd.Timestamp("1950-01-01") + pd.to_timedelta(np.arange(len(visits)), "s")
+        for part, refused in ((0, False), (1000, True)):
+            who = moments + pd.to_timedelta(np.where(np.arange(len(visits)) == 4, part, 0), "us")
+            data = visits.assign(who=who.astype("datetime64[us]" if form == "us" else who.dtype))
+            if form == "objects":
+                data["who"] = pd.Series(who.to_pydatetime(), dtype=object, index=data.index)
+            if form == "parquet":
+                data.to_parquet(tmp_path / "visits.parquet")
+                data = tmp_path / "visits.parquet"
+            if refused:
+                with pytest.raises(DataError, match=r"row 5 .*fraction of a second.*as text"):
+                    fitted(data, person="who")
+            else:
+                assert fitted(data, person="who").privacy_.unit == "group"
+
     def test_the_type_of_an_id_makes_no_second_person_of_one(self, visits, tmp_path):
         codes = visits["who"].astype("category").cat.codes
         many = codes.nunique()
