@@ -233,7 +233,8 @@ def validated(estimator: Any, X: Any, /, *target: Any, labels: bool = False, **h
     `target` are the targets, if there are any (None is refused), and labels if `labels` says so;
     `how` goes to ``validate_data``.
     """
-    from sklearn.utils.validation import validate_data  # takes long to import
+    from sklearn import config_context  # takes long to import
+    from sklearn.utils.validation import validate_data
 
     listed = isinstance(X, list | tuple)
     X = numbers_in("X", X)
@@ -250,7 +251,8 @@ def validated(estimator: Any, X: Any, /, *target: Any, labels: bool = False, **h
         target = (_column_in("y", target[0], labels),)
     if target:
         how["y_numeric"] = not labels
-    with _quoting_nothing():
+    # NaN must be refused before anything is spent, whatever scikit-learn was told to assume.
+    with _quoting_nothing(), config_context(assume_finite=False):
         return validate_data(estimator, X, *target, **how)
 
 
