@@ -960,7 +960,7 @@ class TestPersons:
     @pytest.mark.parametrize("form", ["ns", "us", "objects", "parquet"])
     def test_times_that_would_become_one_person_are_refused(self, visits, tmp_path, form):
         moments = pd.Timestamp("1950-01-01") + pd.to_timedelta(np.arange(len(visits)), "s")
-        for part, refused in ((0, False), (1000, True)):
+        for part, cut in ((0, False), (1000, True)):
             who = moments + pd.to_timedelta(np.where(np.arange(len(visits)) == 4, part, 0), "us")
             data = visits.assign(who=who.astype("datetime64[us]" if form == "us" else who.dtype))
             if form == "objects":
@@ -968,7 +968,7 @@ class TestPersons:
             if form == "parquet":
                 data.to_parquet(tmp_path / "visits.parquet")
                 data = tmp_path / "visits.parquet"
-            if refused:
+            if cut:
                 with pytest.raises(DataError, match=r"row 5 .*fraction of a second.*as text"):
                     fitted(data, person="who")
             else:
