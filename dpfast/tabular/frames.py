@@ -147,8 +147,8 @@ def check_persons(data: Any, name: str, columns: Collection[str]) -> None:
         }
         if texts and any(type(entry) in others and not is_null(entry) for entry in column):
             raise DataError(
-                f"column {name!r}: expected ids of one type, all text or all integers; got text and "
-                "others. One person could be 7 in some rows and '007' in others: store all ids "
+                f"column {name!r}: expected ids of one type, all text or all integers; got text "
+                "and others. One person could be 7 in some rows and '007' in others: store all ids "
                 "as text, each person's always the same."
             )
 
