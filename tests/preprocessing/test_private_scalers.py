@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 import scipy.stats
+import sklearn
 from refusals import refused
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -228,6 +229,18 @@ class TestBoth:
         assert privacy.neighboring_relation == relation
         assert privacy.notes == ()
         assert not privacy.reproducible
+
+    def test_missing_values_are_refused_before_anything_is_spent(self, cls, table):
+        table = table.copy()
+        table[1, 1] = np.nan
+        model = cls(BOUNDS, delta=0.0, random_state=0)
+        with (
+            BudgetAccountant(Budget(1.0, 1e-6)) as account,
+            sklearn.config_context(assume_finite=True),
+            pytest.raises(ValueError, match="contains NaN"),
+        ):
+            model.fit(table)
+        assert account.charges == 0
 
     def test_random_states(self, cls, table):
         def learned(random_state):
