@@ -151,6 +151,18 @@ def check_persons(data: Any, name: str, columns: Collection[str]) -> None:
                 "and others. One person could be 7 in some rows and '007' in others: store all ids "
                 "as text, each person's always the same."
             )
+        if kinds != texts and any(map(_is_cut, column)):
+            raise DataError(
+                f"column {name!r}: expected ids that are kept whole; got times with parts of a "
+                "microsecond. Two persons might become one: store all ids as text."
+            )
+
+
+def _is_cut(entry: Any) -> bool:
+    """Whether it is a time with parts of a microsecond, which no list of dates keeps."""
+    if isinstance(entry, np.datetime64):
+        return not np.isnat(entry) and bool(entry != entry.astype("datetime64[us]"))
+    return bool(getattr(entry, "nanosecond", 0) > 0)
 
 
 def _values(name: str, column: Any) -> Values:

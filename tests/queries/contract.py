@@ -976,7 +976,7 @@ def _cases_of_targets() -> list[Case]:
                 {"replace_one": 0.99 if loss is POISSON else 0.5, "add_or_remove_one": 0.99},
                 count=6,
             )
-            for columns, longest in ((4, 2.0), (4, math.inf), (2, math.inf))
+            for columns, longest in ((4, 2.0), (4, math.inf), (2, math.inf), (2, 0.94))
         ]
     cases += [
         case_of_rows(

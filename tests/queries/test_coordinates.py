@@ -163,7 +163,7 @@ def test_relative_gradients_against_whole_arrays(sparse, weighted):
     w = np.linspace(-0.5, 0.5, 7)
     for transform in (W, W[:, 4:]):
         length = np.maximum(np.linalg.norm(rows @ transform, axis=1), 1.0)
-        for longest in (1.7, math.inf):
+        for longest in (0.7, 1.7, math.inf):
             query = RelativeGradient(problem.shape, 0.4, 1e6, transform.shape[1], longest)
             for unit in (0.05, 3.0):
                 counted = np.minimum(1.0, longest / length) * (1.0 if weight is None else weight)

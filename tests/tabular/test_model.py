@@ -974,6 +974,22 @@ class TestPersons:
             else:
                 assert fitted(data, person="who").privacy_.unit == "group"
 
+    @pytest.mark.parametrize("form", ["list of datetime64", "list", "objects"])
+    def test_times_with_parts_of_a_microsecond_are_refused(self, visits, form):
+        moments = pd.Timestamp("1950-01-01") + pd.to_timedelta(np.arange(len(visits)), "s")
+        for part, cut in ((0, False), (1, True)):
+            who = moments + pd.to_timedelta(np.where(np.arange(len(visits)) == 4, part, 0), "ns")
+            ids = list(who.to_numpy()) if form == "list of datetime64" else list(who)
+            if form == "objects":
+                data = visits.assign(who=pd.Series(ids, dtype=object, index=visits.index))
+            else:
+                data = {**{name: visits[name] for name in visits}, "who": ids}
+            if cut:
+                with pytest.raises(DataError, match=r"parts of a microsecond.*as text"):
+                    fitted(data, person="who")
+            else:
+                assert fitted(data, person="who").privacy_.unit == "group"
+
     def test_the_type_of_an_id_makes_no_second_person_of_one(self, visits, tmp_path):
         codes = visits["who"].astype("category").cat.codes
         many = codes.nunique()
