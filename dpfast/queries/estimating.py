@@ -43,12 +43,20 @@ however alike its targets are.
 
 Rounding.  An entry of the three is wrong by at most ``e = (D + 8) u`` times the reach of the
 stack, see :mod:`dpfast.queries.coordinates`.  Since ``ω M l <= C`` and ``l, h >= 1``, that moves a
-contribution of at most b by at most ``2 b e (5 + 2 s)``, s the steepest that slope, ``M_i`` or half
-the curvature are in the margin, for M = 1: relatively, e by the row itself, as much by each length
-(twice by ``h²``), ``s e`` by slope and by ``M_i``, and e by ``κ_i``, whose logarithm has slope 1 at
-most, or ``2 s e`` by a curvature that falls; of products, twice that.  The sum that a group is
-lowered by is as wrong, relatively, as what is lowered, so each time doubles the error: four times
-for groups, whose curvatures are lowered twice.
+contribution of at most b by at most ``b e (10 + a s)``, s the steepest in the margin of ``ψ / M``,
+``M`` relatively, and a curvature that falls:
+
+- scores by e for the row itself, e for l, or 2 e for ``h²`` and e for ``κ``, whose logarithm has
+  slope 1 at most, by ``s e`` for ``ψ``, and if M is not constant, so ``s = 1/2``, as much for it:
+  a = 1;
+- curvatures by 2 e for the row's products, 3 e for ``κ h²`` or ``(1 + s) e`` for ``M l``, and by e
+  for ``κ``, or ``s e`` for what falls: a = 1;
+- products by twice what scores are moved by, ``2 e (5 + s)``, squared slopes by as much for ``ψ²``,
+  or half of that and a curvature: a = 2;
+- counts by size by 4 s at most: a = 4.
+
+The sum that a group is lowered by is as wrong, relatively, as what is lowered, so each time doubles
+the error: four times for groups, whose curvatures are lowered twice.
 """
 
 from __future__ import annotations
@@ -81,6 +89,8 @@ _LEAST_SCALE, _LEAST_RESIDUAL, _LITTLE = 2.0**-8, 2.0**-12, 0.05
 # rounding may add to a sum for each, per unit of a record's bound, and for what is usual.
 _NEEDED, _FARTHEST = 2.0**4, 2.0**9
 _FOR_NEEDED, _FOR_FARTHEST, _USUAL = 0.2, 0.01, 2e-4
+# How often the steepest slope counts at most in what rounding moves, which is for counts by size.
+_MOST_STEEP = 4.0
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 14.0
 # Around the scale the curvature falls from 1 to 0 over this share of it.
@@ -161,6 +171,9 @@ class _Weighted(InCoordinates):
         Of the reach of the fixed argument.
     """
 
+    # How often the steepest slope counts in what rounding moves, see the module.
+    _steep = _MOST_STEEP
+
     def __init__(
         self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
     ) -> None:
@@ -175,7 +188,9 @@ class _Weighted(InCoordinates):
 
     def rounding_error(self) -> float:
         """Return the error of a sum whose rows' entries are wrong by the reach, see the module."""
-        return self._single * (_added(self.shape) + _moved(self.shape) * self.limit)
+        least, _ = scales(self.shape)
+        moved = _moved_at(self.shape, least, self._steep) * self.limit
+        return self._single * (_added(self.shape) + moved)
 
     def check_point(self, *point: Any) -> None:
         """Refuse scales and parts that the bounds are not stated for."""
@@ -250,6 +265,8 @@ class WeightedScores(_Weighted):
     sum of these over its rows is at most ``C c``.
     """
 
+    _steep = 1.0
+
     def __init__(
         self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
     ) -> None:
@@ -277,7 +294,7 @@ class WeightedCurvature(_Weighted):
     is at most ``K c``.
     """
 
-    _bends = True
+    _bends, _steep = True, 1.0
 
     @property
     def _single(self) -> float:
@@ -304,6 +321,8 @@ class ScoreProducts(_Weighted):
     Sensitivity: ``√(k/2) C² c²``, as that of :class:`~dpfast.queries.Gram`, for ``‖s‖ <= C c``.
     """
 
+    _steep = 2.0
+
     @property
     def _single(self) -> float:
         return (self.score_radius * self.shape.max_weight) ** 2
@@ -329,6 +348,8 @@ class SquaredSlopes(_Weighted):
     Sensitivity: ``√2 c``: both entries of a row are from 0 to c, and those of a group, whose
     weights are lowered until they add up to c at most.
     """
+
+    _steep = 2.0
 
     def __init__(
         self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
@@ -492,8 +513,8 @@ def _moved(shape: ProblemShape) -> float:
     return _moved_at(shape, scales(shape)[0])
 
 
-def _moved_at(shape: ProblemShape, least: float) -> float:
-    """The same if this is the least scale."""
+def _moved_at(shape: ProblemShape, least: float, often: float = _MOST_STEEP) -> float:
+    """The same if this is the least scale, and the steepest slope counts so often."""
     loss = shape.loss
     if loss.even:
         steep = 1.0 / (_FALL * least)
@@ -503,7 +524,7 @@ def _moved_at(shape: ProblemShape, least: float) -> float:
         steep = 1.1 * (steepest_curvature(loss) / least + 1.0)
     else:
         steep = loss.smoothness / float(largest_slope(loss, np.zeros(1))[0])
-    moved = 2.0 * (5.0 + 2.0 * steep) * (4.0 if shape.several_rows else 1.0)
+    moved = (10.0 + often * steep) * (4.0 if shape.several_rows else 1.0)
     return 1.01 * UNIT * (shape.dim + 8) * shape.n_samples * moved
 
 
