@@ -41,22 +41,28 @@ their curvature counts with the first sum where it is more.  For scores with a l
 targets are: its score ``Σ_i c_i ω_i ψ_i z_i`` has mean zero given its rows if each of them has,
 however alike its targets are.
 
-Rounding.  An entry of the three is wrong by at most ``e = (D + 8) u`` times the reach of the
-stack, see :mod:`dpfast.queries.coordinates`.  Since ``ω M l <= C`` and ``l, h >= 1``, that moves a
-contribution of at most b by at most ``b e (10 + a s)``, s the steepest in the margin of ``ψ / M``,
-``M`` relatively, and a curvature that falls:
+Rounding.  The images of a row under the stack are wrong by at most ``e = (D + 8) u`` times the
+reach of the stack in all, see :mod:`dpfast.queries.coordinates`.  That moves a contribution of at
+most b by at most ``b e (10 + a s)``, s the steepest in the margin of ``ψ / M``, of M relatively,
+and of a curvature that falls.  For, over b and in units of e, since ``ω M l <= C``,
+``ω' κ h² <= K`` and ``l, h >= 1``:
 
-- scores by e for the row itself, e for l, or 2 e for ``h²`` and e for ``κ``, whose logarithm has
-  slope 1 at most, by ``s e`` for ``ψ``, and if M is not constant, so ``s = 1/2``, as much for it:
-  a = 1;
-- curvatures by 2 e for the row's products, 3 e for ``κ h²`` or ``(1 + s) e`` for ``M l``, and by e
-  for ``κ``, or ``s e`` for what falls: a = 1;
-- products by twice what scores are moved by, ``2 e (5 + s)``, squared slopes by as much for ``ψ²``,
-  or half of that and a curvature: a = 2;
-- counts by size by 4 s at most: a = 4.
+- the row itself counts 1, l as much; its products and ``h²`` count 2; M, where it is not constant,
+  ``1/2``, as its logarithm rises by ``1 - M`` at most, and κ counts 1, as that of a mean does;
+- so ω counts 2 at most, by ``M l`` or by the ``h²`` of residuals, whose κ is 1; and ω' 3;
+- scores: 3, and s for ψ, so a = 1;
+- curvatures: 5, and 1 for κ or s for what falls, so a = 1;
+- products: 6, and 2 s, twice what scores count, so a = 2;
+- squared slopes: 2 s for ``ψ²``, and s for the other entry, over ``√2``, so a = 2;
+- counts by size: 4.1 over the least size that is told apart.  With a log link that is up to ``√2``
+  below the least scale: 5.8 s, so a = 6.  For residuals it is the least scale, over which s is 2.5:
+  a = 2 would do; it is 4.
 
-The sum that a group is lowered by is as wrong, relatively, as what is lowered, so each time doubles
-the error: four times for groups, whose curvatures are lowered twice.
+The 8 in e is for the row's own arithmetic: at a limit of ``4 √2 (D + 1)`` and more, it charges many
+times the ``(2 D + 80) u b`` that this has.  The sum that a group is lowered by is as wrong,
+relatively, as what is lowered, so each time doubles the error of the weights: four times for
+groups, whose curvatures are lowered twice.  Additions within a group count three times in these,
+and four times in products: twice as those of its score, twice as those of what lowers it.
 """
 
 from __future__ import annotations
@@ -89,8 +95,11 @@ _LEAST_SCALE, _LEAST_RESIDUAL, _LITTLE = 2.0**-8, 2.0**-12, 0.05
 # rounding may add to a sum for each, per unit of a record's bound, and for what is usual.
 _NEEDED, _FARTHEST = 2.0**4, 2.0**9
 _FOR_NEEDED, _FOR_FARTHEST, _USUAL = 0.2, 0.01, 2e-4
-# How often the steepest slope counts at most in what rounding moves, which is for counts by size.
-_MOST_STEEP = 4.0
+# How often the steepest slope counts in what rounding moves, if nothing less is shown for a query;
+# and for counts by the size of slopes with a log link.
+_STEEP, _STEEP_SIZES = 4.0, 6.0
+# How often additions within a group count at most.
+_WITHIN = 4
 # Octaves below the highest target that are told apart, at least.
 _OCTAVES = 14.0
 # Around the scale the curvature falls from 1 to 0 over this share of it.
@@ -172,7 +181,7 @@ class _Weighted(InCoordinates):
     """
 
     # How often the steepest slope counts in what rounding moves, see the module.
-    _steep = _MOST_STEEP
+    _steep = _STEEP
 
     def __init__(
         self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
@@ -446,6 +455,7 @@ class ResidualSizes(_Counts):
         self.ladder = sizes_of(shape)
         super().__init__(shape, score_radius, curvature_bound, limit)
         self._alike = shape.loss.log_link
+        self._steep = _STEEP_SIZES if shape.loss.log_link else _STEEP
 
     def sizes(self, rows: Records) -> Vector:
         """Of slopes."""
@@ -504,7 +514,7 @@ def _least_limit(shape: ProblemShape) -> float:
 
 def _added(shape: ProblemShape) -> float:
     """What additions add to a sum, per unit of a record's bound: those of all, within a group."""
-    within = MOST_ROWS if shape.several_rows else 0
+    within = _WITHIN * MOST_ROWS if shape.several_rows else 0
     return _unit(shape) + 1.01 * UNIT * within * shape.n_samples
 
 
@@ -513,14 +523,14 @@ def _moved(shape: ProblemShape) -> float:
     return _moved_at(shape, scales(shape)[0])
 
 
-def _moved_at(shape: ProblemShape, least: float, often: float = _MOST_STEEP) -> float:
+def _moved_at(shape: ProblemShape, least: float, often: float = _STEEP) -> float:
     """The same if this is the least scale, and the steepest slope counts so often."""
     loss = shape.loss
     if loss.even:
         steep = 1.0 / (_FALL * least)
     elif loss.log_link:
-        # Within the scale a slope rises by the expected curvature and the scale at most; a tenth
-        # more, since counts by size move by 4.1 times that, and not by 4.
+        # Within the scale a slope rises by the expected curvature and the scale at most: it is
+        # ``κ (1 - y exp(-z))``, and κ rises by κ at most.  A tenth more is for good measure.
         steep = 1.1 * (steepest_curvature(loss) / least + 1.0)
     else:
         steep = loss.smoothness / float(largest_slope(loss, np.zeros(1))[0])

@@ -1,6 +1,11 @@
-"""Sums of a million rows and more are as near the exact ones as rounding is charged for."""
+"""What rounding moves contributions and sums by is no more than is charged for it.
+
+Rounding of real rows stays far below what it could be: their sums would keep a hundredth of the
+charge, too.  So one test moves the images of rows, in the direction that moves a contribution most.
+"""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,16 +24,88 @@ from dpfast.queries import (
 from dpfast.queries.coordinates import reach_of, triangle_of
 
 EXTENDED = np.longdouble
+STEP = 1e-8  # of images, where a slope is taken
 KINDS = (WeightedScores, WeightedCurvature, ScoreProducts, SquaredSlopes, ResidualSizes, RowLengths)
+STEEP = (WeightedScores, ScoreProducts, SquaredSlopes, ResidualSizes)
 SQUARED, LOGISTIC, POISSON = Loss("squared"), Loss("logistic"), Loss("poisson", width=1.0)
-D, NORM, DRAWN = 5, 2.0, 1000
+D, NORM, DRAWN = 5, 2.0, 200
 ROWS_OF_A_PERSON = 3
+LOSSES = (
+    SQUARED,
+    LOGISTIC,
+    POISSON,
+    Loss("gamma", width=1.0),
+    Loss("negative-binomial", width=2.0),
+)
 
 
-def query_of(kind, loss, n, persons):
-    shape = ProblemShape(n, D, NORM, loss, unit="group" if persons else "row")
+def query_of(kind, loss, n, persons, d=D):
+    shape = ProblemShape(n, d, NORM, loss, unit="group" if persons else "row")
     root, limit = math.sqrt(shape.dim), estimating.stack_limit(shape)
     return kind(shape, 2.0 * root, 8.0 * shape.dim, limit)
+
+
+def charged(query):
+    """What a contribution is charged for, per unit of its images' error and of its bound."""
+    nothing_moves = estimating._added(query.shape) * query._single
+    unit = 1.01 * estimating.UNIT * (query.shape.dim + 8) * query.shape.n_samples
+    return (query.rounding_error() - nothing_moves) / (query._single * query.limit * unit)
+
+
+def drawn_records(query, rng):
+    """Images near all kinks: lengths near 1 and both bounds, margins, and slopes near the scale."""
+    shape, rows = query.shape, 2 if query.shape.several_rows else 1
+    loss, least = shape.loss, estimating.scales(shape)[0]
+
+    def images(bound):
+        directions = rng.standard_normal((rows, shape.dim))
+        size = rng.choice([1.0, bound]) * math.exp(rng.normal(0.0, 0.3))
+        return directions * (size / np.linalg.norm(directions, axis=1))[:, None]
+
+    G, H = images(query.score_radius), images(math.sqrt(query.curvature_bound))
+    margin, size = rng.normal(0.0, 1.0, rows), least * rng.choice([0.75, 0.81, 1.0, 1.2])
+    share = rng.choice([0.3, 1.0], rows)
+    if loss.log_link:  # steepest at the highest means
+        margin = loss.width - rng.choice([0.01, 0.5, 2.0]) * rng.random(rows)
+    y = margin + size
+    if loss.log_link:  # the slope is κ (1 - y exp(-margin))
+        y = np.exp(margin) * (1.0 + size / share / estimating.largest_curvature(loss, margin))
+    if loss.kind == "classification":
+        y = rng.choice([-1.0, 1.0], rows)
+    wide = [G, H] if query._bends else [G]
+    first = np.zeros(1, np.int64) if shape.several_rows else None
+    z = np.hstack([*wide, margin[:, None]])
+    return estimating.Records(z, np.clip(y, *loss.target_range), share, 1.0, first)
+
+
+def moved(query, records):
+    """Slope of a contribution where each row's images move in the worst direction, or a bound."""
+    scale = estimating.scales(query.shape)[0]
+
+    def value(z):
+        found = query.contribution(replace(records, z=z), scale)
+        return triangle_of(found) if found.ndim == 2 else found
+
+    there, slopes = value(records.z), []
+    for place in np.ndindex(records.z.shape):
+        z = records.z.copy()
+        z[place] += STEP
+        slopes.append((value(z) - there) / STEP)
+    by_row = np.array(slopes).reshape(*records.z.shape, -1)
+    return sum(np.linalg.norm(slopes_of_row, 2) for slopes_of_row in by_row)
+
+
+@pytest.mark.parametrize("persons", [False, True], ids=["rows", "persons"])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_contribution_moves_more_than_is_charged_with_its_images(kind, loss, persons):
+    if loss is LOGISTIC and kind in (ResidualSizes, SquaredSlopes):
+        pytest.skip("asks for a scale")
+    query, rng = query_of(kind, loss, 1000, persons, d=1), np.random.default_rng(5)
+    worst = max(moved(query, drawn_records(query, rng)) for _ in range(20)) / query._single
+    assert worst <= charged(query)
+    if not persons and estimating.scaled(loss) and kind in STEEP:
+        assert worst > charged(query) / 5.0, "the test would hardly see too small a charge"
 
 
 def far_stack(query, base, rng):
@@ -108,7 +185,6 @@ def check_sums(kind, loss, n, persons=False):
     assert max(errors) <= query.rounding_error()
     assert np.linalg.norm(alike - beside) <= allowed(query, "replace_one")
     assert np.linalg.norm(without - beside) <= allowed(query, "add_or_remove_one")
-    return max(errors) / query.rounding_error()
 
 
 CASES = [
@@ -123,12 +199,14 @@ IDS = [f"{kind.__name__}-{loss.name}" for kind, loss in CASES]
 @pytest.mark.parametrize(("kind", "loss"), CASES, ids=IDS)
 def test_sums_of_many_rows_are_within_the_rounding_that_is_charged(kind, loss):
     # Errors of equal rows add up: hardly any table has larger ones.
-    assert check_sums(kind, loss, 100_000) > 1e-7
+    check_sums(kind, loss, 20_000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("persons", [False, True], ids=["rows", "persons"])
 @pytest.mark.parametrize("n", [10**6, 10**7])
 @pytest.mark.parametrize(("kind", "loss"), CASES, ids=IDS)
-def test_sums_of_ten_million_rows_are_within_the_rounding_that_is_charged(kind, loss, n, persons):
+def test_sums_of_up_to_ten_million_rows_are_within_the_rounding_that_is_charged(
+    kind, loss, n, persons
+):
     check_sums(kind, loss, n, persons)
