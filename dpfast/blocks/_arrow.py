@@ -382,6 +382,8 @@ class DatasetReader(_ColumnReader):
             )
         self._dataset = dataset
         _check_once("dataset", _files_of(dataset))
+        for folder in _folders_of(dataset):
+            _refuse_history(folder)
         super().__init__("the dataset", dataset.schema, roles)
         (found,) = self._guarded(lambda: iter([dataset.count_rows()]))
         self._count(int(found))
@@ -497,6 +499,20 @@ def _files_of(dataset: Any) -> list[str]:
     if parts:
         return [file for part in parts for file in _files_of(part)]
     return [str(file) for file in getattr(dataset, "files", ())]
+
+
+def _folders_of(dataset: Any) -> set[Path]:
+    """Folders of this machine that a data set's files are in, and the one that has them all.
+
+    Files on another file system are named by it: a reader of Delta Lake lists those that count.
+    """
+    parts = getattr(dataset, "children", ())
+    if parts:
+        return set().union(*map(_folders_of, parts))
+    if getattr(getattr(dataset, "filesystem", None), "type_name", None) != "local":
+        return set()
+    folders = {Path(file).parent for file in _files_of(dataset)}
+    return folders | {Path(os.path.commonpath(folders))} if folders else folders
 
 
 def _check_found(name: str, found: list[str], named: list[str]) -> None:

@@ -262,7 +262,7 @@ def test_no_row_of_parquet_files_counts_twice(tmp_path):
 def test_files_of_tables_that_keep_former_rows_are_refused(tmp_path, name, sign, files):
     """A row that was changed or deleted would count beside what it was changed to."""
     pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
+    from pyarrow import dataset, parquet
 
     folder = tmp_path / files
     folder.mkdir(parents=True, exist_ok=True)
@@ -272,6 +272,11 @@ def test_files_of_tables_that_keep_former_rows_are_refused(tmp_path, name, sign,
     (tmp_path / sign).write_text("{}")
     with pytest.raises(DataError, match=f"a table of {name}, whose files also hold rows"):
         from_parquet(folder, "y")
+    opened = dataset.dataset(tmp_path, format="parquet", exclude_invalid_files=True)
+    for twice in (opened, dataset.dataset([opened])):
+        with pytest.raises(DataError, match=f"a table of {name}, whose files also hold rows"):
+            from_dataset(twice, "y")
+    assert from_dataset(dataset.dataset(opened.to_table()), "y").n_samples == 1
 
 
 def test_names_labels_and_weights_of_a_table(tmp_path):
