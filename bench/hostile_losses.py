@@ -253,17 +253,23 @@ def _least(loss: str, y: Vector, Z: Vector) -> float:
 
 
 def _least_kinked(loss: str, y: Vector, Z: Vector) -> float:
-    """A linear program: residuals have a positive and a negative part."""
+    """A linear program: residuals have a positive and a negative part.
+
+    In units of the columns and of the targets, and with sums in place of means, what a solver takes
+    for zero is little.
+    """
     n, d = Z.shape
+    Z = Z / np.maximum(np.abs(Z).max(axis=0), np.finfo(np.float64).tiny)
     if loss == "svm":
         rows, right, costs = (2.0 * y - 1.0)[:, None] * Z, np.ones(n), (1.0, 0.0)
     else:
         q = 0.5 if loss == "median" else 0.9
         rows, right, costs = Z, y, (q, 1.0 - q)
     # The dual has as many equations as there are columns.
-    bounds = np.column_stack([np.full(n, -costs[1]), np.full(n, costs[0])]) / n
-    found = scipy.optimize.linprog(-right, A_eq=rows.T, b_eq=np.zeros(d), bounds=bounds)
-    return float(-found.fun)
+    bounds = (-costs[1], costs[0])
+    unit = float(np.abs(right).mean()) or 1.0
+    found = scipy.optimize.linprog(-right / unit, A_eq=rows.T, b_eq=np.zeros(d), bounds=bounds)
+    return float(-found.fun) * unit / n
 
 
 def measure(table: Table, loss: str, epsilon: float, runs: int, seed: int = 0) -> Vector:

@@ -879,6 +879,20 @@ def test_losses_on_hostile_tables_are_above_their_minimum(capsys):
     assert exact == pytest.approx(entropy - least, abs=1e-5) and learned > exact
 
 
+@pytest.mark.parametrize("loss", ["svm", "median", "q90"])
+def test_the_minimum_of_a_loss_with_a_kink_does_not_depend_on_units(loss):
+    rng = np.random.default_rng(14)
+    Z = np.column_stack([np.ones(250), rng.standard_normal((250, 8))])
+    y = Z.sum(axis=1) + np.exp(rng.standard_normal(250))
+    y = (y > np.median(y)).astype(float) if loss == "svm" else y
+    least = hostile_losses._least(loss, y, Z)
+    units, unit = 10.0 ** rng.uniform(-8.0, 8.0, 9), 1.0 if loss == "svm" else 1e-6
+    assert hostile_losses._least(loss, unit * y, Z * units) == pytest.approx(unit * least, rel=1e-9)
+    w = np.linalg.lstsq(Z, 2.0 * y - 1.0 if loss == "svm" else y)[0]
+    fits = [hostile_losses.loss_of(loss, y, factor * (Z @ w))[0] for factor in (1.0, 1.5, 2.0)]
+    assert 0.5 * min(fits) < least < min(fits)
+
+
 def test_hostile_tables_of_other_losses(capsys):
     """Least squares, a rounded pinball loss, and three classes."""
     losses = {"60 rows": "squares", "50 rows": "median", "three, 300 rows": "classes"}
