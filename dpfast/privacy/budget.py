@@ -1,5 +1,6 @@
 """The privacy budget: what may be promised at most."""
 
+import math
 from dataclasses import dataclass, field
 
 from dpfast._validation import check_real, warn
@@ -15,7 +16,7 @@ MAX_MU = 1e3
 REPORTING_DELTA = 1e-6
 """The delta at which a budget given as rho or mu is also reported as (epsilon, delta)."""
 
-
+_INFINITE = "For a fit without privacy, use scikit-learn's estimator of the same kind."
 # Privacy losses beyond this are questioned.
 _HARDLY = 20.0
 
@@ -91,7 +92,9 @@ class Budget:
             )
         (unit,) = given
         high = {"epsilon": MAX_EPSILON, "rho": MAX_RHO, "mu": MAX_MU}[unit]
-        limit = check_real(unit, getattr(self, unit), low=0.0, low_open=True, high=high)
+        value = getattr(self, unit)
+        hint = _INFINITE if isinstance(value, float) and math.isinf(value) else ""
+        limit = check_real(unit, value, low=0.0, low_open=True, high=high, hint=hint)
         delta: object = self.delta
         if delta is None:
             delta = 0.0 if unit == "epsilon" else REPORTING_DELTA

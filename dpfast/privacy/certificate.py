@@ -52,6 +52,11 @@ class Certificate:
     subject : mapping, optional
         Description of the release, in your own words and numbers.
 
+    Raises
+    ------
+    TypeError
+        If the report is something else, such as a model.
+
     Examples
     --------
     >>> from dpfast.privacy import Budget, Certificate, GaussianEvent, Ledger, PrivacyReport
@@ -67,6 +72,13 @@ class Certificate:
 
     report: PrivacyReport
     subject: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.report, PrivacyReport):
+            raise TypeError(
+                f"report must be a PrivacyReport; got {type(self.report).__name__}. That of a "
+                "fitted model is its attribute privacy_."
+            )
 
     @property
     def unit(self) -> str:

@@ -94,6 +94,10 @@ class TestCertificate:
             again = PrivacyReport.from_json(json.dumps(document["privacy"]))
             assert document["guarantee"]["epsilon"] == again.epsilon
 
+    def test_a_model_is_not_its_report(self):
+        with pytest.raises(TypeError, match="its attribute privacy_"):
+            Certificate(object())
+
     def test_what_speaks_against_a_release(self):
         assert Certificate(report(GAUSSIAN)).objections() == []
         fixed = Certificate(report(GAUSSIAN, reproducible=True))
