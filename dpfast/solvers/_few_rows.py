@@ -3,9 +3,10 @@
 Noise hides single columns there, and coordinates in which they have one scale spread it evenly over
 directions that rows hardly move along.  In the units that columns were declared in, margins have
 the noise of the rows' length alone, whatever the number of columns.  So a descent in these finds a
-direction.  Whether it is more than noise cannot be told from its length; but rows have one number
-along it, whose slope is known as well as that of the constant.  A second descent in these two
-numbers tells how far to go: nowhere, unless the rows confirm it.
+direction.  Its steps are short to begin with, since all columns may follow one factor, and get
+longer as far as gradients deny that.  Whether it is more than noise cannot be told from its length;
+but rows have one number along it, whose slope is known as well as that of the constant.  A second
+descent in these two numbers tells how far to go: nowhere, unless the rows confirm it.
 """
 
 from __future__ import annotations
@@ -25,18 +26,24 @@ from dpfast.solvers import _lengths
 from dpfast.solvers._coordinates import UNCERTAIN_EFFECT, Columns, Coordinates
 from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Secants, Settings, settled_intercept, start_of
-from dpfast.solvers._whitened_rules import sure
+from dpfast.solvers._whitened_rules import SURE, sure
 
 # Rows behind one weight, times µ, below which this is done, and so many of all rows.
-_FEW, _ROWS = 1.5, 50.0
+_FEW, _ROWS = 2.0, 50.0
 # Shares of the budget for the rows' lengths and for the second descent.
 _LENGTHS, _ALONG = 0.05, 0.2
 SHARE = _LENGTHS + _ALONG
 # Gradients of the second descent, how many of these come from too far, and their clip.
 STEPS, _BEGIN, _CLIP = 5, 1, 1.0
-# Deviation of the margins that noise is to make, and the longest step, in units of one over the
+# Deviation of the margins that noise is to make, and the first step, in units of one over the
 # largest curvature that rows of the usual length may have.
-_SPREAD, _LONGEST = 0.5, 2.0
+_SPREAD, _SHORTEST = 0.5, 2.0
+# By how much a step is longer than the last, at most, and how many deviations of the noise beyond
+# what the last secant tells the curvature may be.
+_GROWTH, _DOUBT = 3.0, 1.4
+# The clip of the direction's gradients, and the least part of it, to which it narrows from u = 1
+# on; noise may move margins the farther by as much.
+_WIDEST, _NARROWEST = 0.5, 0.5
 # How many gradients without common errors those along the direction are worth.
 _APART = 2.0
 # Length of the first step along the direction, over that of the others.
@@ -44,11 +51,20 @@ _FIRST = 0.4
 # The curvature along the direction, over the largest of a standard normal number, is within these.
 _FLATTEST, _STEEPEST = 0.06, 1.5
 
-#: Settings of the first descent, which ends where it ends.
-SETTINGS = {
-    "iterations": 10, "clip": 0.5, "learning_share": 0.2, "average": 0.0, "shrinkage": 0.0,
+_SETTINGS = {
+    "iterations": 10, "learning_share": 0.12, "average": 0.0, "shrinkage": 0.0,
     "james_stein": False,
 }  # fmt: skip
+
+
+def automatic_settings(u: float) -> dict[str, Any]:
+    """Those of the first descent, which ends where it ends."""
+    return _SETTINGS | {"clip": _WIDEST * _narrowed(u)}
+
+
+def _narrowed(u: float) -> float:
+    """Width of the clip, over that where rows are fewest."""
+    return max(_NARROWEST, 1.0 / max(1.0, u))
 
 
 def serves(shape: ProblemShape, u: float) -> bool:
@@ -65,10 +81,15 @@ def planned(shape: ProblemShape, limit: float, release: Release) -> dict[str, An
 
 
 def with_steps(settings: Settings, shape: ProblemShape) -> Settings:
-    """The settings with steps after which noise moves margins by what it may."""
+    """The settings with a first step that no rows of the usual length make go astray."""
+    return replace(settings, step=min(_SHORTEST / shape.dim, _longest(settings, shape)))
+
+
+def _longest(settings: Settings, shape: ProblemShape) -> float:
+    """The step after which noise moves margins by what it may."""
     noise = settings.gradient.stddev / shape.n_samples / settings.curvature
-    by_noise = noise * math.sqrt(shape.dim * settings.iterations)
-    return replace(settings, step=min(_LONGEST / shape.dim, _SPREAD / by_noise))
+    spread = _SPREAD / _narrowed(settings.rows_per_weight)
+    return spread / (noise * math.sqrt(shape.dim * settings.iterations))
 
 
 def descended(
@@ -105,28 +126,57 @@ def _direction(
     assert mechanism.query is not None
     fixed = curator.fix(mechanism.query, coordinates.transform)
     points, slopes = np.zeros((2, settings.iterations, shape.dim - 1))
+    noise = mechanism.stddev / shape.n_samples / settings.curvature
+    step, longest, squares = settings.step, _longest(settings, shape), 0.0
     for k in range(settings.iterations):
         told = curator.release(mechanism, fixed, coordinates.transform @ v) / shape.n_samples
-        points[k], slopes[k] = v[:-1], told[:-1]
-        v[:-1] -= settings.step / settings.curvature * slopes[k]
-    noise = settings.step * mechanism.stddev / shape.n_samples / settings.curvature
-    by_noise = settings.iterations * shape.dim * noise**2
+        points[k], slopes[k] = v[:-1], told[:-1] / settings.curvature
+        if k > 0:
+            moved, changed = points[k] - points[k - 1], slopes[k] - slopes[k - 1]
+            bend = _most_bent(moved, changed, noise, step)
+            step = max(settings.step, min(longest, _GROWTH * step, 1.0 / max(bend, 1e-12)))
+        squares += step**2
+        v[:-1] -= step * slopes[k]
+    by_noise = squares * shape.dim * noise**2
     # Slopes along the way tell the margins' variance where it is more than noise makes it.
     end, gone = v[:-1], points - points.mean(axis=0)
     along = gone @ end
-    bent = float(along @ (slopes @ end)) / settings.curvature
+    bent = float(along @ (slopes @ end))
     variance = float(end @ end) * bent / float(along @ along)
-    return end, math.sqrt(max(by_noise, variance)), np.linalg.norm(slopes, axis=1)
+    norms = settings.curvature * np.linalg.norm(slopes, axis=1)
+    return end, math.sqrt(max(by_noise, variance)), norms
+
+
+def _most_bent(moved: Vector, changed: Vector, noise: float, followed: float) -> float:
+    """The curvature along a step that `followed` a gradient so far, as large as noise may hide.
+
+    Gradients `changed` over it; the noise in the first of them led it, and looks like curvature.
+
+    Examples
+    --------
+    >>> step = np.array([2.0, 0.0])
+    >>> _most_bent(step, 0.5 * step, 0.0, 1.0), round(_most_bent(step, 0.5 * step, 0.1, 1.0), 3)
+    (0.5, 0.565)
+    """
+    square = float(moved @ moved)
+    by_noise = _DOUBT * noise * math.sqrt(square) - followed * len(moved) * noise**2
+    return (float(moved @ changed) + by_noise) / max(square, 1e-300)
 
 
 def _limited(direction: Vector, columns: Columns) -> Vector:
     """The direction, along which categories that were not seen to have rows move less than others.
 
     By one deviation of the noise: of so many columns most have fewer rows than counts tell surely.
+    A few without rows are seen so, too: none that is not sure is the farthest alone.
     """
-    unseen = columns.categories & (columns.frequency < columns.frequency_deviation)
-    most = UNCERTAIN_EFFECT * float(np.abs(direction[~unseen]).max(initial=0.0))
-    return np.where(unseen, np.clip(direction, -most, most), direction) if most else direction
+    seen, noise = columns.frequency, columns.frequency_deviation
+    sizes = np.abs(direction)
+    unseen, unsure = (columns.categories & (seen < part * noise) for part in (1.0, SURE))
+    farthest = UNCERTAIN_EFFECT * float(sizes[~unseen].max(initial=0.0))
+    most = np.where(unseen & (farthest > 0.0), farthest, np.inf)
+    if len(sizes) > 1:
+        most = np.where(unsure, np.minimum(most, np.sort(sizes)[-2]), most)
+    return np.clip(direction, -most, most)
 
 
 def _confirmed(
