@@ -26,10 +26,10 @@ from dpfast.solvers import _lengths
 from dpfast.solvers._coordinates import UNCERTAIN_EFFECT, Columns, Coordinates
 from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Secants, Settings, settled_intercept, start_of
-from dpfast.solvers._whitened_rules import SURE, sure
+from dpfast.solvers._whitened_rules import sure
 
 # Rows behind one weight, times µ, below which this is done, and so many of all rows.
-_FEW, _ROWS = 2.0, 50.0
+_FEW, _ROWS = 1.5, 50.0
 # Shares of the budget for the rows' lengths and for the second descent.
 _LENGTHS, _ALONG = 0.05, 0.2
 SHARE = _LENGTHS + _ALONG
@@ -41,9 +41,6 @@ _SPREAD, _SHORTEST = 0.5, 2.0
 # By how much a step is longer than the last, at most, and how many deviations of the noise beyond
 # what the last secant tells the curvature may be.
 _GROWTH, _DOUBT = 3.0, 1.4
-# The clip of the direction's gradients, and the least part of it, to which it narrows from u = 1
-# on; noise may move margins the farther by as much.
-_WIDEST, _NARROWEST = 0.5, 0.5
 # How many gradients without common errors those along the direction are worth.
 _APART = 2.0
 # Length of the first step along the direction, over that of the others.
@@ -51,20 +48,11 @@ _FIRST = 0.4
 # The curvature along the direction, over the largest of a standard normal number, is within these.
 _FLATTEST, _STEEPEST = 0.06, 1.5
 
-_SETTINGS = {
-    "iterations": 10, "learning_share": 0.12, "average": 0.0, "shrinkage": 0.0,
+#: Settings of the first descent, which ends where it ends.
+SETTINGS = {
+    "iterations": 10, "clip": 0.5, "learning_share": 0.12, "average": 0.0, "shrinkage": 0.0,
     "james_stein": False,
 }  # fmt: skip
-
-
-def automatic_settings(u: float) -> dict[str, Any]:
-    """Those of the first descent, which ends where it ends."""
-    return _SETTINGS | {"clip": _WIDEST * _narrowed(u)}
-
-
-def _narrowed(u: float) -> float:
-    """Width of the clip, over that where rows are fewest."""
-    return max(_NARROWEST, 1.0 / max(1.0, u))
 
 
 def serves(shape: ProblemShape, u: float) -> bool:
@@ -88,8 +76,7 @@ def with_steps(settings: Settings, shape: ProblemShape) -> Settings:
 def _longest(settings: Settings, shape: ProblemShape) -> float:
     """The step after which noise moves margins by what it may."""
     noise = settings.gradient.stddev / shape.n_samples / settings.curvature
-    spread = _SPREAD / _narrowed(settings.rows_per_weight)
-    return spread / (noise * math.sqrt(shape.dim * settings.iterations))
+    return _SPREAD / (noise * math.sqrt(shape.dim * settings.iterations))
 
 
 def descended(
@@ -167,16 +154,10 @@ def _limited(direction: Vector, columns: Columns) -> Vector:
     """The direction, along which categories that were not seen to have rows move less than others.
 
     By one deviation of the noise: of so many columns most have fewer rows than counts tell surely.
-    A few without rows are seen so, too: none that is not sure is the farthest alone.
     """
-    seen, noise = columns.frequency, columns.frequency_deviation
-    sizes = np.abs(direction)
-    unseen, unsure = (columns.categories & (seen < part * noise) for part in (1.0, SURE))
-    farthest = UNCERTAIN_EFFECT * float(sizes[~unseen].max(initial=0.0))
-    most = np.where(unseen & (farthest > 0.0), farthest, np.inf)
-    if len(sizes) > 1:
-        most = np.where(unsure, np.minimum(most, np.sort(sizes)[-2]), most)
-    return np.clip(direction, -most, most)
+    unseen = columns.categories & (columns.frequency < columns.frequency_deviation)
+    most = UNCERTAIN_EFFECT * float(np.abs(direction[~unseen]).max(initial=0.0))
+    return np.where(unseen, np.clip(direction, -most, most), direction) if most else direction
 
 
 def _confirmed(

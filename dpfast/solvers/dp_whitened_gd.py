@@ -486,7 +486,7 @@ def _automatic(
         narrowing=narrowing,
     )
     if terms.few:
-        return lambda u: automatic(u) | _few_rows.automatic_settings(u)
+        return lambda u: automatic(u) | _few_rows.SETTINGS
     if not terms.shape.loss.log_link:
         return automatic
     return lambda u: automatic(u) | _log_link.automatic_settings(u, terms.shape.dim)

@@ -109,6 +109,19 @@ def test_categories_that_were_not_seen_move_less():
     np.testing.assert_array_equal(found, [3.0, -3.0, 2.0, 1.0])
 
 
+@pytest.mark.parametrize("steep", [0.1, 100.0])
+def test_steps_get_longer_where_the_ground_is_flat(steep):
+    noise, gradient = 1e-3, np.array([1.0, 0.0, 0.0])
+    bend = _few_rows._most_bent(-0.01 * gradient, -0.01 * steep * gradient, noise, 0.01)
+    assert steep < bend < steep + 2.0 * 1.4 * noise / 0.01
+    # The noise that a step followed is no curvature.
+    rng, bends = np.random.default_rng(0), []
+    for _ in range(200):
+        first, second = noise * rng.standard_normal((2, 50))
+        bends.append(_few_rows._most_bent(-0.5 * first, second - first, noise, 0.5))
+    assert abs(np.mean(bends) - 1.4 * noise / (0.5 * noise * math.sqrt(50.0))) < 0.2
+
+
 def test_blocks_threads_and_interruptions_change_nothing(tmp_path):
     X, y = (part[:600] for part in rows(2.0))
     norm, budget = math.sqrt(COLUMNS), Budget(mu=0.2)
