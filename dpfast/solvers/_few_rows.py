@@ -38,8 +38,8 @@ STEPS, _BEGIN, _CLIP = 5, 1, 1.0
 # Deviation of the margins that noise is to make, and the first step, in units of one over the
 # largest curvature that rows of the usual length may have.
 _SPREAD, _SHORTEST = 0.5, 2.0
-# By how much a step is longer than the last, at most, and how many deviations of the noise beyond
-# what the last secant tells the curvature may be.
+# By how much a step is longer than the last, at most, and how many deviations of the noise the
+# curvature may be off what a secant tells.
 _GROWTH, _DOUBT = 3.0, 1.4
 # How many gradients without common errors those along the direction are worth.
 _APART = 2.0
@@ -114,40 +114,47 @@ def _direction(
     fixed = curator.fix(mechanism.query, coordinates.transform)
     points, slopes = np.zeros((2, settings.iterations, shape.dim - 1))
     noise = mechanism.stddev / shape.n_samples / settings.curvature
-    step, longest, squares = settings.step, _longest(settings, shape), 0.0
-    for k in range(settings.iterations):
+    steps, longest, most = np.full(len(points), settings.step), _longest(settings, shape), 1e-12
+    for k in range(len(points)):
         told = curator.release(mechanism, fixed, coordinates.transform @ v) / shape.n_samples
         points[k], slopes[k] = v[:-1], told[:-1] / settings.curvature
         if k > 0:
             moved, changed = points[k] - points[k - 1], slopes[k] - slopes[k - 1]
-            bend = _most_bent(moved, changed, noise, step)
-            step = max(settings.step, min(longest, _GROWTH * step, 1.0 / max(bend, 1e-12)))
-        squares += step**2
-        v[:-1] -= step * slopes[k]
-    by_noise = squares * shape.dim * noise**2
-    # Slopes along the way tell the margins' variance where it is more than noise makes it.
-    end, gone = v[:-1], points - points.mean(axis=0)
-    along = gone @ end
-    bent = float(along @ (slopes @ end))
-    variance = float(end @ end) * bent / float(along @ along)
+            bend, doubt = _bent(moved, changed, noise, steps[k - 1])
+            most = max(most, bend - doubt)  # later moves are mostly along flat directions
+            steepest = max(most, bend + doubt)
+            steps[k] = max(settings.step, min(longest, _GROWTH * steps[k - 1], 1.0 / steepest))
+        v[:-1] -= steps[k] * slopes[k]
+    by_noise = float(steps @ steps) * shape.dim * noise**2
+    end = v[:-1]
+    variance = _variance(points, slopes, steps, end, noise)
     norms = settings.curvature * np.linalg.norm(slopes, axis=1)
     return end, math.sqrt(max(by_noise, variance)), norms
 
 
-def _most_bent(moved: Vector, changed: Vector, noise: float, followed: float) -> float:
-    """The curvature along a step that `followed` a gradient so far, as large as noise may hide.
+def _variance(points: Matrix, slopes: Matrix, steps: Vector, end: Vector, noise: float) -> float:
+    """The margins' variance at the end, as far as slopes along the way tell more than noise."""
+    gone = points - points.mean(axis=0)
+    along = gone @ end
+    # The noise of each slope led to the end, the farther the longer its step.
+    bent = float(along @ (slopes @ end + len(end) * noise**2 * steps))
+    return float(end @ end) * bent / float(along @ along)
+
+
+def _bent(moved: Vector, changed: Vector, noise: float, followed: float) -> tuple[float, float]:
+    """The curvature along a step that `followed` a gradient so far, and what noise may hide of it.
 
     Gradients `changed` over it; the noise in the first of them led it, and looks like curvature.
 
     Examples
     --------
     >>> step = np.array([2.0, 0.0])
-    >>> _most_bent(step, 0.5 * step, 0.0, 1.0), round(_most_bent(step, 0.5 * step, 0.1, 1.0), 3)
-    (0.5, 0.565)
+    >>> _bent(step, 0.5 * step, 0.0, 1.0)
+    (0.5, 0.0)
     """
-    square = float(moved @ moved)
-    by_noise = _DOUBT * noise * math.sqrt(square) - followed * len(moved) * noise**2
-    return (float(moved @ changed) + by_noise) / max(square, 1e-300)
+    square = max(float(moved @ moved), 1e-300)
+    bend = (float(moved @ changed) - followed * len(moved) * noise**2) / square
+    return bend, _DOUBT * noise / math.sqrt(square)
 
 
 def _limited(direction: Vector, columns: Columns) -> Vector:
