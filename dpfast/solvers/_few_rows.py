@@ -3,9 +3,10 @@
 Noise hides single columns there, and coordinates in which they have one scale spread it evenly over
 directions that rows hardly move along.  In the units that columns were declared in, margins have
 the noise of the rows' length alone, whatever the number of columns.  So a descent in these finds a
-direction.  Whether it is more than noise cannot be told from its length; but rows have one number
-along it, whose slope is known as well as that of the constant.  A second descent in these two
-numbers tells how far to go: nowhere, unless the rows confirm it.
+direction.  Its steps are short to begin with, since all columns may follow one factor, and get
+longer as far as gradients deny that.  Whether it is more than noise cannot be told from its length;
+but rows have one number along it, whose slope is known as well as that of the constant.  A second
+descent in these two numbers tells how far to go: nowhere, unless the rows confirm it.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ _LENGTHS, _ALONG = 0.05, 0.2
 SHARE = _LENGTHS + _ALONG
 # Gradients of the second descent, how many of these come from too far, and their clip.
 STEPS, _BEGIN, _CLIP = 5, 1, 1.0
-# Deviation of the margins that noise is to make, and the longest step, in units of one over the
+# Deviation of the margins that noise is to make, and the first step, in units of one over the
 # largest curvature that rows of the usual length may have.
-_SPREAD, _LONGEST = 0.5, 2.0
+_SPREAD, _SHORTEST = 0.5, 2.0
+# By how much a step is longer than the last, at most, and how many deviations of the noise the
+# curvature may be off what a secant tells.
+_GROWTH, _DOUBT = 3.0, 1.4
 # How many gradients without common errors those along the direction are worth.
 _APART = 2.0
 # Length of the first step along the direction, over that of the others.
@@ -46,7 +50,7 @@ _FLATTEST, _STEEPEST = 0.06, 1.5
 
 #: Settings of the first descent, which ends where it ends.
 SETTINGS = {
-    "iterations": 10, "clip": 0.5, "learning_share": 0.2, "average": 0.0, "shrinkage": 0.0,
+    "iterations": 10, "clip": 0.5, "learning_share": 0.12, "average": 0.0, "shrinkage": 0.0,
     "james_stein": False,
 }  # fmt: skip
 
@@ -65,10 +69,14 @@ def planned(shape: ProblemShape, limit: float, release: Release) -> dict[str, An
 
 
 def with_steps(settings: Settings, shape: ProblemShape) -> Settings:
-    """The settings with steps after which noise moves margins by what it may."""
+    """The settings with a first step that no rows of the usual length make go astray."""
+    return replace(settings, step=min(_SHORTEST / shape.dim, _longest(settings, shape)))
+
+
+def _longest(settings: Settings, shape: ProblemShape) -> float:
+    """The step after which noise moves margins by what it may."""
     noise = settings.gradient.stddev / shape.n_samples / settings.curvature
-    by_noise = noise * math.sqrt(shape.dim * settings.iterations)
-    return replace(settings, step=min(_LONGEST / shape.dim, _SPREAD / by_noise))
+    return _SPREAD / (noise * math.sqrt(shape.dim * settings.iterations))
 
 
 def descended(
@@ -105,18 +113,48 @@ def _direction(
     assert mechanism.query is not None
     fixed = curator.fix(mechanism.query, coordinates.transform)
     points, slopes = np.zeros((2, settings.iterations, shape.dim - 1))
-    for k in range(settings.iterations):
+    noise = mechanism.stddev / shape.n_samples / settings.curvature
+    steps, longest, most = np.full(len(points), settings.step), _longest(settings, shape), 1e-12
+    for k in range(len(points)):
         told = curator.release(mechanism, fixed, coordinates.transform @ v) / shape.n_samples
-        points[k], slopes[k] = v[:-1], told[:-1]
-        v[:-1] -= settings.step / settings.curvature * slopes[k]
-    noise = settings.step * mechanism.stddev / shape.n_samples / settings.curvature
-    by_noise = settings.iterations * shape.dim * noise**2
-    # Slopes along the way tell the margins' variance where it is more than noise makes it.
-    end, gone = v[:-1], points - points.mean(axis=0)
+        points[k], slopes[k] = v[:-1], told[:-1] / settings.curvature
+        if k > 0:
+            moved, changed = points[k] - points[k - 1], slopes[k] - slopes[k - 1]
+            bend, doubt = _bent(moved, changed, noise, steps[k - 1])
+            most = max(most, bend - doubt)  # later moves are mostly along flat directions
+            steepest = max(most, bend + doubt)
+            steps[k] = max(settings.step, min(longest, _GROWTH * steps[k - 1], 1.0 / steepest))
+        v[:-1] -= steps[k] * slopes[k]
+    by_noise = float(steps @ steps) * shape.dim * noise**2
+    end = v[:-1]
+    variance = _variance(points, slopes, steps, end, noise)
+    norms = settings.curvature * np.linalg.norm(slopes, axis=1)
+    return end, math.sqrt(max(by_noise, variance)), norms
+
+
+def _variance(points: Matrix, slopes: Matrix, steps: Vector, end: Vector, noise: float) -> float:
+    """The margins' variance at the end, as far as slopes along the way tell more than noise."""
+    gone = points - points.mean(axis=0)
     along = gone @ end
-    bent = float(along @ (slopes @ end)) / settings.curvature
-    variance = float(end @ end) * bent / float(along @ along)
-    return end, math.sqrt(max(by_noise, variance)), np.linalg.norm(slopes, axis=1)
+    # The noise of each slope led to the end, the farther the longer its step.
+    bent = float(along @ (slopes @ end + len(end) * noise**2 * steps))
+    return float(end @ end) * bent / float(along @ along)
+
+
+def _bent(moved: Vector, changed: Vector, noise: float, followed: float) -> tuple[float, float]:
+    """The curvature along a step that `followed` a gradient so far, and what noise may hide of it.
+
+    Gradients `changed` over it; the noise in the first of them led it, and looks like curvature.
+
+    Examples
+    --------
+    >>> step = np.array([2.0, 0.0])
+    >>> _bent(step, 0.5 * step, 0.0, 1.0)
+    (0.5, 0.0)
+    """
+    square = max(float(moved @ moved), 1e-300)
+    bend = (float(moved @ changed) - followed * len(moved) * noise**2) / square
+    return bend, _DOUBT * noise / math.sqrt(square)
 
 
 def _limited(direction: Vector, columns: Columns) -> Vector:

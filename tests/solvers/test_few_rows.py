@@ -1,6 +1,7 @@
 """Fits with fewer rows than weights, in units of µ: a direction that later releases confirm."""
 
 import math
+from dataclasses import replace
 from functools import cache, partial
 from types import SimpleNamespace
 
@@ -107,6 +108,55 @@ def test_categories_that_were_not_seen_move_less():
     columns.frequency[2], columns.categories[3] = 0.0, True
     found = _few_rows._limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)  # nobody is seen
     np.testing.assert_array_equal(found, [3.0, -3.0, 2.0, 1.0])
+
+
+@pytest.mark.parametrize("steep", [0.1, 100.0])
+def test_secants_tell_the_curvature(steep):
+    noise, gradient = 1e-3, np.array([1.0, 0.0, 0.0])
+    bend, doubt = _few_rows._bent(-0.01 * gradient, -0.01 * steep * gradient, noise, 0.01)
+    assert abs(bend - steep) <= doubt < 2.0 * 1.4 * noise / 0.01
+    # The noise that a step followed is no curvature.
+    rng, bends = np.random.default_rng(0), []
+    for _ in range(200):
+        first, second = noise * rng.standard_normal((2, 50))
+        bends.append(_few_rows._bent(-0.5 * first, second - first, noise, 0.5)[0])
+    assert abs(np.mean(bends)) < 0.2
+
+
+def descended_into(curvatures, gradient, noise, seed=0):
+    """The end of a descent into a bowl, and the spread of the margins that is told of it."""
+    settings, shape = plan(table(1.0), "dp-whitened-gd", BUDGET).settings, table(1.0).shape
+    mechanism = SimpleNamespace(stddev=ROWS * settings.curvature * noise, query=True)
+    settings = _few_rows.with_steps(replace(settings, gradient=mechanism), shape)
+    rng = np.random.default_rng(seed)
+
+    def release(mechanism, fixed, v):
+        slopes = curvatures * v[:-1] - gradient + noise * rng.standard_normal(COLUMNS)
+        return ROWS * settings.curvature * np.append(slopes, 0.0)
+
+    curator = SimpleNamespace(fix=lambda *_: None, release=release)
+    coordinates = SimpleNamespace(transform=np.eye(COLUMNS + 1), tells_shares=False)
+    return _few_rows._direction(settings, shape, curator, coordinates)[:2]
+
+
+def test_steps_get_longer_where_the_ground_is_flat_alone():
+    curvatures, gradient = np.ones(COLUMNS), np.ones(COLUMNS)
+    end, _ = descended_into(curvatures, gradient, 0.005)
+    assert np.linalg.norm(end - 1.0) < 0.1 * math.sqrt(COLUMNS)
+    curvatures[0], gradient[0] = 120.0, 120.0  # a step twice as long would lead away from there
+    end, _ = descended_into(curvatures, gradient, 0.005)
+    assert abs(end[0] - 1.0) < 0.1
+
+
+def test_noise_that_led_to_the_end_is_no_curvature():
+    rng, steps, told = np.random.default_rng(0), np.geomspace(1.0, 10.0, 10), []
+    for _ in range(300):
+        slopes = rng.standard_normal((10, COLUMNS))
+        path = -np.cumsum(steps[:, None] * slopes, axis=0)
+        points = np.vstack([np.zeros(COLUMNS), path[:-1]])
+        told.append(_few_rows._variance(points, slopes, steps, path[-1], 1.0))
+    by_noise = COLUMNS * float(steps @ steps)
+    assert abs(np.mean(told)) < 0.01 * by_noise
 
 
 def test_blocks_threads_and_interruptions_change_nothing(tmp_path):
