@@ -7,7 +7,8 @@ fit is to be a constant, for which most of the budget is far better spent on the
 slope: with nothing else in them, rows are as long as they may be, and noise is √d times smaller.
 
 Several classes have far more weights than intercepts, and if nothing but noise is seen of the
-weights they go: the intercepts are what is left to be wrong.  Some gradients are spent on these.
+weights they go: the intercepts are what is left to be wrong.  Some gradients are spent on these,
+the more the more classes there are, since a share that is off costs the more the smaller it is.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from dpfast.solvers._whitened_rules import ALL_WEIGHTS, SURE, least_share
 
 # Rows behind one weight, times µ, as if classes were even, from which on weights are learned.
 _ENOUGH = 1.0
-# Several classes are counted until the noise in a share is this part of an even one, by at most one
-# gradient in so many.
-_KNOWN, _ONE_IN = 0.1, 8
+# Several classes are counted until noise in their shares costs this much of the log-loss, by at most
+# so many gradients in 24: as many as there are classes, between these.
+_COST, _FEWEST_SPENT, _MOST_SPENT = 0.005, 3, 6
 
 
 def counted(
@@ -86,8 +87,10 @@ def counted_classes(
     fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
     noise = mechanism.stddev / unit * math.sqrt(1.0 - 1.0 / classes)
-    for _ in range(settings.iterations // _ONE_IN):
-        if coordinates.class_shares()[1] <= _KNOWN / classes:
+    spent = min(_MOST_SPENT, max(_FEWEST_SPENT, classes))
+    for _ in range(settings.iterations * spent // 24):
+        found, doubt, _ = coordinates.class_shares()
+        if 0.5 * float(np.sum(doubt**2 / np.maximum(found, doubt))) <= _COST:
             break
         noisy = curator.release(mechanism, fixed, point)
         slopes = noisy.reshape(-1, classes)[-1] / unit
