@@ -8,7 +8,7 @@ slope: with nothing else in them, rows are as long as they may be, and noise is 
 
 Several classes have far more weights than intercepts, and if nothing but noise is seen of the
 weights they go: the intercepts are what is left to be wrong.  Some gradients are spent on these,
-the more the more classes there are, since a share that is off costs the more the smaller it is.
+more if there are more classes, since a share that is off costs the more the smaller it is.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from dpfast.solvers._whitened_rules import ALL_WEIGHTS, SURE, least_share
 
 # Rows behind one weight, times µ, as if classes were even, from which on weights are learned.
 _ENOUGH = 1.0
-# Several classes are counted until noise in their shares costs this much of the log-loss, by at most
-# so many gradients in 24: as many as there are classes, between these.
-_COST, _FEWEST_SPENT, _MOST_SPENT = 0.005, 3, 6
+# Several classes are counted until noise in their shares costs this much of the log-loss, by at
+# most one gradient in so many: of three classes, and of more.
+_COST, _ONE_OF_THREE, _ONE_OF_MORE = 0.005, 8, 6
 
 
 def counted(
@@ -87,8 +87,7 @@ def counted_classes(
     fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
     noise = mechanism.stddev / unit * math.sqrt(1.0 - 1.0 / classes)
-    spent = min(_MOST_SPENT, max(_FEWEST_SPENT, classes))
-    for _ in range(settings.iterations * spent // 24):
+    for _ in range(settings.iterations // (_ONE_OF_MORE if classes > 3 else _ONE_OF_THREE)):
         found, doubt, _ = coordinates.class_shares()
         if 0.5 * float(np.sum(doubt**2 / np.maximum(found, doubt))) <= _COST:
             break
