@@ -8,7 +8,7 @@ slope: with nothing else in them, rows are as long as they may be, and noise is 
 
 Several classes have far more weights than intercepts, and if nothing but noise is seen of the
 weights they go: the intercepts are what is left to be wrong.  Some gradients are spent on these,
-more if there are more classes, since a share that is off costs the more the smaller it is.
+more if a class is rare, since a share that is off costs the more the smaller it is.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from dpfast.solvers._whitened_rules import ALL_WEIGHTS, SURE, least_share
 
 # Rows behind one weight, times µ, as if classes were even, from which on weights are learned.
 _ENOUGH = 1.0
-# Several classes are counted until noise in their shares costs this much of the log-loss, by at
-# most one gradient in so many: of three classes, and of more.
-_COST, _ONE_OF_THREE, _ONE_OF_MORE = 0.005, 8, 6
+# Several classes are counted until noise in their shares costs no more than this of the log-loss,
+# by at most one gradient in so many.
+_COST, _ONE_IN = 0.005, 8
 
 
 def counted(
@@ -87,7 +87,7 @@ def counted_classes(
     fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
     noise = mechanism.stddev / unit * math.sqrt(1.0 - 1.0 / classes)
-    for _ in range(settings.iterations // (_ONE_OF_MORE if classes > 3 else _ONE_OF_THREE)):
+    for _ in range(settings.iterations // _ONE_IN):
         found, doubt, _ = coordinates.class_shares()
         if 0.5 * float(np.sum(doubt**2 / np.maximum(found, doubt))) <= _COST:
             break
