@@ -7,7 +7,8 @@ fit is to be a constant, for which most of the budget is far better spent on the
 slope: with nothing else in them, rows are as long as they may be, and noise is √d times smaller.
 
 Several classes have far more weights than intercepts, and if nothing but noise is seen of the
-weights they go: the intercepts are what is left to be wrong.  Some gradients are spent on these.
+weights they go: the intercepts are what is left to be wrong.  Some gradients are spent on these,
+more if a class is rare, since a share that is off costs the more the smaller it is.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from dpfast.solvers._whitened_rules import ALL_WEIGHTS, SURE, least_share
 
 # Rows behind one weight, times µ, as if classes were even, from which on weights are learned.
 _ENOUGH = 1.0
-# Several classes are counted until the noise in a share is this part of an even one, by at most one
-# gradient in so many.
-_KNOWN, _ONE_IN = 0.1, 8
+# Several classes are counted until noise in their shares costs no more than this of the log-loss,
+# by at most one gradient in so many.
+_COST, _ONE_IN = 0.005, 8
 
 
 def counted(
@@ -87,7 +88,8 @@ def counted_classes(
     unit = length * shape.n_samples * shape.max_weight * total
     noise = mechanism.stddev / unit * math.sqrt(1.0 - 1.0 / classes)
     for _ in range(settings.iterations // _ONE_IN):
-        if coordinates.class_shares()[1] <= _KNOWN / classes:
+        found, doubt, _ = coordinates.class_shares()
+        if 0.5 * float(np.sum(doubt**2 / np.maximum(found, doubt))) <= _COST:
             break
         noisy = curator.release(mechanism, fixed, point)
         slopes = noisy.reshape(-1, classes)[-1] / unit
