@@ -31,7 +31,7 @@ _CONSISTENT = 20.0
 # Up to the first there is no momentum; from the second on there are more steps, and correlations
 # have two rounds.
 _SLOW, _MANY = 30.0, 200.0
-# Quantiles take no more steps from the second on than just before it: more of them gained nothing.
+# From the second on quantiles take this part of them, as many as just before it: more gain nothing.
 _QUANTILE_WAY = 2.0 / 3.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
