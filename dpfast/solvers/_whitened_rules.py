@@ -31,6 +31,8 @@ _CONSISTENT = 20.0
 # Up to the first there is no momentum; from the second on there are more steps, and correlations
 # have two rounds.
 _SLOW, _MANY = 30.0, 200.0
+# From the second on quantiles take this part of them, as many as just before it: more gain nothing.
+_QUANTILE_WAY = 2.0 / 3.0
 # From here on correlations are learned from a smaller share of the budget.
 _AMPLE = 300.0
 # With a log link fewer columns than this take less of it: the norm of the noise in the matrix of
@@ -101,6 +103,8 @@ def automatic_settings(
     if even or shape.loss.log_link:
         way = 1.0
     way *= 1.5 - 0.5 * narrowing
+    if shape.loss.quantile is not None and u >= _MANY:
+        way *= _QUANTILE_WAY
     least, most, steps = 16.0 if consistent else 10.0, 16.0, 10.0 * (u / 20.0) ** 0.5
     if u >= _MANY:
         least, begin = (32.0, 600.0) if consistent else (24.0, 1500.0)

@@ -30,6 +30,7 @@ from dpfast.losses import Loss
 from dpfast.objectives import Erm
 from dpfast.optimizers import OPTIMIZERS
 from dpfast.privacy.auditing import audit_mu
+from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import CoordinateGradient
 from dpfast.queries.coordinates import column_transform
 from dpfast.random import SecureGenerator
@@ -1009,6 +1010,22 @@ def test_steps_follow_how_far_one_goes():
     }
     assert steps["logistic"] == steps["huber"] == 10 and steps["pinball"] == 32
     assert steps["huberized-hinge"] == 21
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
+def test_quantiles_take_no_sudden_steps_where_rows_become_many(quantile):
+    """As the other losses do, for which more of them are worth their time."""
+    budget, loss = Budget(1.0, 1e-6), Loss("pinball", quantile)
+    below, above = (round(u * 10 / budget_mu(budget, "auto")) for u in (199.0, 201.0))
+
+    def steps(n, loss):
+        shape = ProblemShape(n, 9, 1.0, loss)
+        found = plan(shape, "dp-whitened-gd", budget, neighboring_relation="add_or_remove_one")
+        return found.settings.iterations
+
+    assert steps(below, loss) <= steps(above, loss) <= steps(below, loss) + 2
+    assert steps(above, Loss("huber", 0.2)) > 1.4 * steps(below, Loss("huber", 0.2))
+    assert steps(10 * above, loss) > steps(above, loss)
 
 
 @pytest.mark.parametrize(("persons", "epsilon"), [(None, 8.0), (2_000, 64.0)])
