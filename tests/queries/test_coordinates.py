@@ -162,11 +162,13 @@ def test_relative_gradients_against_whole_arrays(sparse, weighted):
     W = column_transform(problem.shape, np.full(6, 0.3), np.linspace(0.1, 1.0, 6))
     w = np.linspace(-0.5, 0.5, 7)
     for transform in (W, W[:, 4:]):
-        length = np.maximum(np.linalg.norm(rows @ transform, axis=1), 1.0)
+        exact = np.linalg.norm(rows @ transform, axis=1)
         for longest in (0.7, 1.7, math.inf):
             query = RelativeGradient(problem.shape, 0.4, 1e6, transform.shape[1], longest)
             for unit in (0.05, 3.0):
+                length = np.maximum(exact, 1.0 if math.isinf(longest) else longest)
                 counted = np.minimum(1.0, longest / length) * (1.0 if weight is None else weight)
+                # Where lengths are bounded, no row's slopes are clamped more than another's.
                 bound = 0.4 / np.minimum(length, longest)
                 slope = np.clip((np.exp(rows @ w) - y) / unit, -bound, bound) * counted
                 found = query.evaluate(problem, transform, w, unit)
