@@ -372,17 +372,19 @@ class RelativeGradient(CoordinateGradient):
     Rows that are longer than `longest` in the coordinates count less, ``ω_i = longest / ‖z_i‖``,
     and the derivative over s is clamped to ``± C / longest`` in all rows: where targets are skewed,
     clamps that differ would make the means of rows differ.  Without `longest` it is clamped to
-    ``± C / l_i``, with ``l_i`` the length ``‖z_i‖``, at least 1.  The arguments are the transform,
-    of any number of columns, the weights ``w`` of the rows' own columns, ``s > 0``, and, if the
-    loss is to be that of residuals in other units, their size; of a rounded-off corner, times that
-    of the corner in these units.  Of groups, how many rows count as one record comes after the
-    transform: each counts its weight over that number, or over that of its group's rows if it is
-    more.
+    ``± C / max(‖z_i‖, 1)``.  The arguments are the transform, of any number of columns, the weights
+    ``w`` of the rows' own columns, ``s > 0``, and, if the loss is to be that of residuals in other
+    units, their size; of a rounded-off corner, times that of the corner in these units.  Of groups,
+    how many rows count as one record comes after the transform: each counts its weight over that
+    number, or over that of its group's rows if it is more.
 
-    Sensitivity: ``k C c``, c the largest weight, whatever s and the loss are: ``ω_i ‖z_i‖`` is at
-    most `longest`, or ``l_i``.  And no slope is beyond ``± C`` over the least of these, by which
-    rounding is bounded.  A group adds vectors of length C times its rows' weights, which add up to
-    at most c, however many they are.
+    Sensitivity: ``k C c``, c the largest weight, whatever s, the loss and `longest` are: a row's
+    slope times ``ω_i ‖z_i‖`` is at most ``C ω_i ‖z_i‖ / longest <= C``, also of rows that are
+    shorter, or ``C ‖z_i‖ / max(‖z_i‖, 1) <= C``.  A group adds vectors of length C times its rows'
+    weights, which add up to at most c, however many they are.
+
+    Rounding is bounded by the largest slope, ``C / longest`` or C, ``ω_i <= 1``: shorter rows have
+    it whole.
 
     Parameters
     ----------

@@ -175,6 +175,17 @@ def test_relative_gradients_against_whole_arrays(sparse, weighted):
                 np.testing.assert_allclose(found, (rows @ transform).T @ slope, rtol=1e-5)
 
 
+@pytest.mark.parametrize("longest", [0.3, 0.94, 1.7, math.inf])
+def test_rounding_is_charged_for_the_slopes_of_short_rows(longest):
+    """Slopes of rows far shorter than `longest` are the largest there are."""
+    problem = Problem([[1.0]], [0.0], Loss("poisson"), data_norm=1.0, intercept=0.0)
+    query = RelativeGradient(problem.shape, 0.4, 10.0, 1, longest)
+    length = abs(query.evaluate(problem, np.array([[0.01]]), np.zeros(1), 0.1)[0])
+    plain = CoordinateGradient(problem.shape, 0.4, 10.0)
+    charged = query.rounding_error() / plain.rounding_error() * problem.shape.loss.lipschitz
+    assert 0.999 * charged <= length / 0.01 <= charged * (1.0 + 1e-12)
+
+
 @pytest.mark.parametrize("loss", [Loss("pinball", 0.8, 0.2), Loss("huber", 0.3)])
 def test_losses_of_residuals_in_other_units(loss):
     """The slopes are those of the same rows with targets and weights in these units."""
