@@ -7,8 +7,7 @@ the mean may be far below the highest target that was declared.  So a run
    follows, a group counts as one record, each of its rows as a part of it;
 2. releases counts of the targets by octave, of which spread and tail follow, and a sum of the
    targets that is cut where noise begins to outweigh the tail, which makes the mean; the descent
-   begins where slopes clipped in units of the spread are balanced, and its steps are of the
-   curvature at the mean;
+   begins there, its steps are of the curvature there, and rows are clipped in units of the spread;
 3. descends as for any loss;
 4. estimates intercept and length of the weights, from mean and length, as far as noise does not
    explain it, and from a few releases of their two slopes.  Rows are skewed and clipped, so the
@@ -77,8 +76,6 @@ _SHORT = 2.0
 _STRETCHED = 0.5
 # Which part of a mean's logarithm is in how many targets are not 0, at least.
 _OFTEN = 0.5
-# How far below the mean's margin slopes are balanced at most; halvings until it is found.
-_BELOW, _HALVINGS = 3.0, 20
 # Lengths of the weights: usual, the longest that is believed, and up to which margins are normal.
 _USUAL, _LONGEST, _LONG = 0.6, 3.0, 2.0
 # Shorter weights than this are none; at least so much of a length is left by the clip, and how
@@ -235,29 +232,6 @@ def _left_by_clip(loss: Loss, spread: Spread, clip: float) -> float:
     margins = np.full(len(values), math.log(spread.mean))
     _, slopes, bends = loss(margins, spread.mean * values)
     return float(shares @ np.where(np.abs(slopes) < limit, bends, 0.0)) / unit
-
-
-def balanced(loss: Loss, spread: Spread, clip: float) -> float:
-    """The margin at which clipped slopes add up to 0, by the targets' law: steps begin there.
-
-    It is below that of the mean where targets are skewed.  On the way from there, rows that count
-    less would fall behind, and gradients tell more of the way than of the weights.
-    """
-    values, shares = spread.law.around(_USUAL)
-    targets, mean = spread.mean * values, math.log(spread.mean)
-    limit = _SHORTENING * float(curvature(loss, spread.mean)[0]) * spread.reach(clip)
-
-    def slope(margin: float) -> float:
-        slopes = loss(np.full(len(targets), margin), targets)[1]
-        return float(shares @ np.clip(slopes, -limit, limit))
-
-    if slope(mean) <= 0.0:
-        return mean
-    low, high = mean - _BELOW, mean
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if slope(middle) > 0.0 else (middle, high)
-    return high
 
 
 def automatic_settings(u: float, dim: int) -> dict[str, Any]:

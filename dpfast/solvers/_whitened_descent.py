@@ -437,7 +437,7 @@ class _Units:
             asked=(unit,),
             rows=spread.steps.rows,
             change=relative / spread.steps.weight,
-            intercept=_log_link.balanced(loss, spread, settings.clip),
+            intercept=math.log(spread.mean),
         )
 
 
