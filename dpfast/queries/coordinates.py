@@ -369,20 +369,22 @@ class CoordinateGradient(InCoordinates):
 class RelativeGradient(CoordinateGradient):
     """``Wᵀ Σ_i c_i ω_i clip(ℓ'_i / s) x̃_i``: the gradient in units of a slope s that was learned.
 
-    Rows that are longer than `longest` in the coordinates, where none counts as shorter than 1,
-    count less, ``ω_i = longest / max(‖z_i‖, 1)``; cut by their slopes alone, they would be cut on
-    one side where the targets are skewed.  With ``l_i`` the length ``‖z_i‖``, at least 1 and at
-    most `longest`, the derivative over s is clamped to ``± C / l_i``.  The arguments are the
-    transform, of any number of columns, the weights ``w`` of the rows' own columns, ``s > 0``, and,
-    if the loss is to be that of residuals in other units, their size; of a rounded-off corner,
-    times that of the corner in these units.  Of groups, how many rows count as one record comes
-    after the transform: each counts its weight over that number, or over that of its group's rows
-    if it is more.
+    Rows that are longer than `longest` in the coordinates count less, ``ω_i = longest / ‖z_i‖``,
+    and the derivative over s is clamped to ``± C / longest`` in all rows: where targets are skewed,
+    clamps that differ would make the means of rows differ.  Without `longest` it is clamped to
+    ``± C / max(‖z_i‖, 1)``.  The arguments are the transform, of any number of columns, the weights
+    ``w`` of the rows' own columns, ``s > 0``, and, if the loss is to be that of residuals in other
+    units, their size; of a rounded-off corner, times that of the corner in these units.  Of groups,
+    how many rows count as one record comes after the transform: each counts its weight over that
+    number, or over that of its group's rows if it is more.
 
-    Sensitivity: ``k C c``, c the largest weight, whatever s and the loss are: ``ω_i ‖z_i‖ <= l_i``.
-    And no slope times ``ω_i`` is beyond ``± C``, by which rounding is bounded: ``ω_i <= l_i``, also
-    if `longest` is below 1.  A group adds vectors of length C times its rows' weights, which add up
-    to at most c, however many they are.
+    Sensitivity: ``k C c``, c the largest weight, whatever s, the loss and `longest` are: a row's
+    slope times ``ω_i ‖z_i‖`` is at most ``C ω_i ‖z_i‖ / longest <= C``, also of rows that are
+    shorter, or ``C ‖z_i‖ / max(‖z_i‖, 1) <= C``.  A group adds vectors of length C times its rows'
+    weights, which add up to at most c, however many they are.
+
+    Rounding is bounded by the largest slope, ``C / longest`` or C, ``ω_i <= 1``: shorter rows have
+    it whole.
 
     Parameters
     ----------
@@ -397,7 +399,6 @@ class RelativeGradient(CoordinateGradient):
     """
 
     any_parameter = True
-    least = 1.0
 
     def __init__(
         self,
@@ -408,8 +409,9 @@ class RelativeGradient(CoordinateGradient):
         longest: float = math.inf,
     ) -> None:
         super().__init__(shape, clip_norm, limit)
-        self.slope = clip_norm
         self.dimension, self.longest = columns, longest
+        self.least = longest if longest < math.inf else 1.0
+        self.slope = clip_norm / self.least
         self.fixed = 1 + shape.several_rows
 
     def sensitivity(self, neighboring_relation: str) -> float:

@@ -698,10 +698,14 @@ def _cases_of_counted_rows(most: int | None) -> list[Case]:
         ("targets by size, l1", TargetCounts, (6, "l1"), counted, 0.99),
         ("sum of targets", TargetSum, (), summed, 0.99),
         ("sum of targets, l1", TargetSum, ("l1",), summed, 0.99),
-        ("relative gradient", RelativeGradient, (BOUND, 60.0, 4, 2.0),
-         lambda query: [
-            (stretched(query), rows, w, 0.5) for rows in COUNTED for w in weights_of(4)
-         ], 0.9),
+        *(
+            (f"relative gradient, to {longest}", RelativeGradient, (BOUND, 60.0, columns, longest),
+             lambda query: [
+                (stretched(query)[:, -query.dimension :], rows, w, 0.5)
+                for rows in COUNTED for w in weights_of(4)
+             ], 0.9)
+            for columns, longest in ((4, 2.0), (2, 0.7))
+        ),
     ]  # fmt: skip
     return [
         case_of_groups(
@@ -976,7 +980,7 @@ def _cases_of_targets() -> list[Case]:
                 {"replace_one": 0.99 if loss is POISSON else 0.5, "add_or_remove_one": 0.99},
                 count=6,
             )
-            for columns, longest in ((4, 2.0), (4, math.inf), (2, math.inf), (2, 0.94))
+            for columns, longest in ((4, 2.0), (4, 0.3), (4, math.inf), (2, math.inf), (2, 0.94))
         ]
     cases += [
         case_of_rows(

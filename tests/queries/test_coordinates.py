@@ -162,15 +162,28 @@ def test_relative_gradients_against_whole_arrays(sparse, weighted):
     W = column_transform(problem.shape, np.full(6, 0.3), np.linspace(0.1, 1.0, 6))
     w = np.linspace(-0.5, 0.5, 7)
     for transform in (W, W[:, 4:]):
-        length = np.maximum(np.linalg.norm(rows @ transform, axis=1), 1.0)
+        exact = np.linalg.norm(rows @ transform, axis=1)
         for longest in (0.7, 1.7, math.inf):
             query = RelativeGradient(problem.shape, 0.4, 1e6, transform.shape[1], longest)
             for unit in (0.05, 3.0):
+                length = np.maximum(exact, 1.0 if math.isinf(longest) else longest)
                 counted = np.minimum(1.0, longest / length) * (1.0 if weight is None else weight)
+                # Where lengths are bounded, no row's slopes are clamped more than another's.
                 bound = 0.4 / np.minimum(length, longest)
                 slope = np.clip((np.exp(rows @ w) - y) / unit, -bound, bound) * counted
                 found = query.evaluate(problem, transform, w, unit)
                 np.testing.assert_allclose(found, (rows @ transform).T @ slope, rtol=1e-5)
+
+
+@pytest.mark.parametrize("longest", [0.3, 0.94, 1.7, math.inf])
+def test_rounding_is_charged_for_the_slopes_of_short_rows(longest):
+    """Slopes of rows far shorter than `longest` are the largest there are."""
+    problem = Problem([[1.0]], [0.0], Loss("poisson"), data_norm=1.0, intercept=0.0)
+    query = RelativeGradient(problem.shape, 0.4, 10.0, 1, longest)
+    length = abs(query.evaluate(problem, np.array([[0.01]]), np.zeros(1), 0.1)[0])
+    plain = CoordinateGradient(problem.shape, 0.4, 10.0)
+    charged = query.rounding_error() / plain.rounding_error() * problem.shape.loss.lipschitz
+    assert 0.999 * charged <= length / 0.01 <= charged * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("loss", [Loss("pinball", 0.8, 0.2), Loss("huber", 0.3)])

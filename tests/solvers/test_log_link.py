@@ -412,3 +412,12 @@ def test_one_number_is_estimated_without_an_intercept(often):
     clipped, cut = _log_link._slopes(LOSSES[0], theta, theta, law, 2.0)
     np.testing.assert_allclose(clipped + cut, 0.0, atol=1e-12)
     assert abs(cut[0]) > 0.01
+
+
+def test_rare_categories_with_the_same_counts_have_the_same_weights():
+    """A clip that followed the rows' lengths cut more of rare ones; .32 apart they were then."""
+    category = np.repeat(np.arange(8), 10_000 // np.arange(1, 9) ** 2)
+    y = (np.arange(len(category)) % 20 == 0) / 5.0
+    problem = Problem(np.eye(8)[category], y, LOSSES[0], data_norm=1.0)
+    w = solve(problem, "dp-whitened-gd", Budget(20.0, 1e-6), clip=1.0, random_state=0).w
+    assert np.abs(w[:5] - w[0]).max() < 0.15
