@@ -97,11 +97,12 @@ def _apart(found: Matrix, coordinates: Coordinates) -> Matrix:
     units = np.sqrt(coordinates.squares())[:, None]
     rows = np.vstack([found, np.zeros((1, found.shape[1]))])
     inside = units * coordinates.of_weights(rows)[: coordinates.free]
-    triangle = np.linalg.qr(inside, mode="r")
+    triangle = np.linalg.qr(inside)[1]
     lengths = np.abs(np.diagonal(triangle))
     if lengths.min() <= 1e-9 * np.linalg.norm(inside, axis=0).max():
-        return found / np.maximum(np.linalg.norm(inside, axis=0), 1e-300)
-    return np.asarray(np.linalg.solve(triangle.T, found.T).T * np.sign(np.diagonal(triangle)))
+        return np.asarray(found / np.maximum(np.linalg.norm(inside, axis=0), 1e-300))
+    apart: Matrix = found @ np.linalg.inv(triangle)
+    return apart * np.sign(np.diagonal(triangle))
 
 
 class _Belief:
