@@ -35,7 +35,7 @@ from dpfast.solvers._whitened_rules import sure
 # From so many rows behind one weight, times µ, on the descent itself tells how far to go.
 _ENOUGH = 6.0
 # Error of the length that is asked for, and the least and the most of the budget for it.
-_ERROR, _LEAST, _MOST = 0.04, 0.01, 0.15
+_ERROR, _LEAST, _MOST = 0.04, 0.02, 0.15
 # Largest slope of a row in a coordinate, and of how many coordinates one is constant.
 _CLIP, _COORDINATES = math.sqrt(0.5), 3
 # Of the margins along the mix, what their deviation may be over what was told, and the length
@@ -102,7 +102,8 @@ def _apart(found: Matrix, coordinates: Coordinates) -> Matrix:
     if lengths.min() <= 1e-9 * np.linalg.norm(inside, axis=0).max():
         return np.asarray(found / np.maximum(np.linalg.norm(inside, axis=0), 1e-300))
     apart: Matrix = found @ np.linalg.inv(triangle)
-    return apart * np.sign(np.diagonal(triangle))
+    signed: Matrix = apart * np.sign(np.diagonal(triangle))
+    return signed
 
 
 class _Belief:
