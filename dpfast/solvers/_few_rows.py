@@ -57,8 +57,13 @@ SETTINGS = {
 
 def serves(shape: ProblemShape, u: float) -> bool:
     """Whether a fit with so many rows behind one weight, times µ, is to be found so."""
+    return u < _FEW and confirms(shape, u)
+
+
+def confirms(shape: ProblemShape, u: float) -> bool:
+    """Whether so many rows behind one weight, times µ, can tell how far to go along weights."""
     plain = shape.loss.multiclass and not shape.several_rows and not shape.weighted
-    return plain and shape.intercept != 0.0 and u < _FEW and u * shape.dim >= _ROWS
+    return plain and shape.intercept != 0.0 and u * shape.dim >= _ROWS
 
 
 def planned(shape: ProblemShape, limit: float, release: Release) -> dict[str, Any]:
@@ -88,7 +93,7 @@ def descended(
     transform = bounded(shape, _declared_units(coordinates.columns, shape, length), settings.limit)
     coordinates = replace(coordinates, transform=transform)
     direction, spread, norms = _direction(settings, shape, curator, coordinates)
-    direction = _limited(direction, coordinates.columns) / spread
+    direction = limited(direction, coordinates.columns) / spread
     pair = np.column_stack([transform[:, :-1] @ direction, transform[:, -1]])
     pair = bounded(shape, pair, settings.limit)
     two = replace(coordinates, transform=pair)
@@ -157,7 +162,7 @@ def _bent(moved: Vector, changed: Vector, noise: float, followed: float) -> tupl
     return bend, _DOUBT * noise / math.sqrt(square)
 
 
-def _limited(direction: Vector, columns: Columns) -> Vector:
+def limited(direction: Vector, columns: Columns) -> Vector:
     """The direction, along which categories that were not seen to have rows move less than others.
 
     By one deviation of the noise: of so many columns most have fewer rows than counts tell surely.

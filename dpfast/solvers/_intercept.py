@@ -68,7 +68,7 @@ def expected_intercept(
     >>> round(expected_intercept(seen, 0.0, -3.6), 1)  # the slope's zero is that of a rarer class
     -2.2
     """
-    nodes, weights = _normal_nodes()
+    nodes, weights = normal_nodes()
     p = float(expected_shares(np.array([released.share]), released.share_noise)[0])
     doubt = _doubt(p, length)
     variance = released.share_noise**2 + (p * (1.0 - p) * doubt) ** 2
@@ -76,7 +76,7 @@ def expected_intercept(
     low, high = -_FARTHEST, _FARTHEST
     for _ in range(_TURNS):
         intercepts = np.linspace(low, high, _POINTS)
-        probabilities = _probability(intercepts[:, None] + length * nodes)
+        probabilities = probability(intercepts[:, None] + length * nodes)
         shares = probabilities @ weights
         belief = -0.5 * np.square(released.share - shares) / variance
         belief += _log_of_slopes(released, predicted_slopes(probabilities))
@@ -90,7 +90,7 @@ def expected_intercept(
             break
         reach = max(8.0 * deviation, 4.0 * spacing)
         low, high = center - reach, center + reach
-    found = _of_mean_probability(float(belief @ shares), length, ridge, center)
+    found = of_mean_probability(float(belief @ shares), length, ridge, center)
     trust = 1.0 / (1.0 + doubt**2)
     return trust * found + (1.0 - trust) * given
 
@@ -102,8 +102,8 @@ def _doubt(share: float, length: float) -> float:
 
 def _predicted_slopes(released: Released) -> Callable[[Matrix], Matrix]:
     """The function of rows' probabilities that has the slopes to see, a column a cut."""
-    nodes, weights = _normal_nodes()
-    predicted = _probability(released.intercept + released.length * nodes)
+    nodes, weights = normal_nodes()
+    predicted = probability(released.intercept + released.length * nodes)
     cuts = released.cut * np.array(_CUTS)[:, None]
     positive, negative = np.minimum(1.0 - predicted, cuts), np.minimum(predicted, cuts)
     if released.consistent:
@@ -121,14 +121,14 @@ def _log_of_slopes(released: Released, slopes: Matrix) -> Vector:
     return found
 
 
-def _of_mean_probability(
+def of_mean_probability(
     target: float, length: float, ridge: tuple[float, float], start: float
 ) -> float:
     """The intercept at which mean probability and slope of the ridge add up to the target."""
-    nodes, weights = _normal_nodes()
+    nodes, weights = normal_nodes()
 
     def rising(b: float) -> tuple[float, float]:
-        p = _probability(b + length * nodes)
+        p = probability(b + length * nodes)
         slope = float(weights @ (p * (1.0 - p)))
         return float(weights @ p) - target + ridge[0] + ridge[1] * b, slope + ridge[1]
 
@@ -141,12 +141,12 @@ def _log_prior(spread: Vector) -> Vector:
     return np.asarray(np.log(density), dtype=np.float64)
 
 
-def _probability(margin: Matrix) -> Matrix:
+def probability(margin: Matrix) -> Matrix:
     return 0.5 + 0.5 * np.tanh(0.5 * margin)
 
 
 @lru_cache(maxsize=1)
-def _normal_nodes() -> tuple[Vector, Vector]:
+def normal_nodes() -> tuple[Vector, Vector]:
     """Nodes and weights of means over a standard normal law."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(21)
     return nodes, weights / weights.sum()

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,6 +178,15 @@ class Settings:
         return np.sqrt(self.corners)
 
 
+class Descent(NamedTuple):
+    """Where a descent in the coordinates led, and what it was told."""
+
+    end: Matrix
+    norms: Vector  # of the noisy mean gradients
+    change: float  # by which factor steps, and what noise did to the end, were larger than planned
+    slopes: Matrix  # all gradients together, in units of their noise
+
+
 def descend(
     settings: Settings,
     shape: ProblemShape,
@@ -184,7 +194,7 @@ def descend(
     coordinates: Coordinates,
     spread: Spread | Place | None = None,
     start: Matrix | None = None,
-) -> tuple[Matrix, Vector, float]:
+) -> Descent:
     """Noisy gradient descent in the coordinates, from `start` or else from a constant prediction.
 
     With ``settings.classes``, weights are a matrix of as many columns, one a class; adding the same
@@ -192,8 +202,6 @@ def descend(
     is what was released of the targets: of a `Place`, everything is in units of half its width, and
     so is the loss: thresholds and rounded-off kinks are as wide there as declared for [-1, 1].
 
-    Returns the weights in the coordinates, the norms of the noisy mean gradients, and by which
-    factor steps, and what noise did to the weights, were larger than planned.
     """
     units, averaged = _Units.of(spread, settings, shape), settings.first_averaged
     # Not where the log link rests on the steps.
@@ -232,7 +240,7 @@ def descend(
         if settings.classes is None and tells_shares(shape, coordinates):
             averages = asked, told / count
             mean[-1] = settled_intercept(mean, *averages, settings, shape, coordinates, change)
-    return mean, np.array(gradients.norms), change
+    return Descent(mean, np.array(gradients.norms), change, every)
 
 
 def _far(v: Vector, u: float) -> float:
@@ -475,6 +483,8 @@ def _without_noise(
         # How residuals bend their loss is a guess.
         power = 2.0 if shape.loss.kind == "classification" else 3.0
         part = kept(found, first, coordinates.squares(), settings, power)
+        if settings.along is not None:
+            part = 1.0  # later gradients tell how far to go
     v[:free] *= part
     # Intercepts go as far to the best constant: of a mean of points a convex loss is no larger than
     # the mean of the losses.

@@ -67,6 +67,7 @@ from dpfast.queries.coordinates import reach_limit
 from dpfast.shape import ProblemShape
 from dpfast.solvers import (
     _column_ranges,
+    _confirmation,
     _few_rows,
     _groups,
     _lengths,
@@ -250,6 +251,7 @@ class _Terms(NamedTuple):
     whole: Loss  # what is asked for
     target_rounds: int
     few: bool  # whether rows are taken for far fewer than weights
+    confirmed: float  # share of the budget for gradients along what was found
 
     @classmethod
     def of(
@@ -268,7 +270,8 @@ class _Terms(NamedTuple):
         if rounds > 0 and shape.intercept != 0.0:
             shape = replace(shape, loss=rules.descent_loss(whole, u))
         few = free and _few_rows.serves(shape, u)
-        return cls(shape, relation, u, release, whole, rounds, few)
+        confirmed = _confirmation.share(shape, u) if free and not few else 0.0
+        return cls(shape, relation, u, release, whole, rounds, few, confirmed)
 
     @property
     def rows(self) -> float:
@@ -309,7 +312,8 @@ def _settings(
     slopes = _slopes(terms, rule, clip_norm, limit, options["consistent"])
     for_weights = _weights.share(terms.u * shape.dim, shape)
     for_others = slopes.share + for_ranges + for_lengths + for_weights
-    for_others += _few_rows.SHARE * terms.few
+    for_others += terms.confirmed + _few_rows.SHARE * terms.few
+    along = _confirmation.planned(shape, limit, release, terms.confirmed)
     left, level = _left(options, for_others), None
     if terms.target_rounds > 0:
         whole = replace(shape, loss=terms.whole)
@@ -337,7 +341,7 @@ def _settings(
         loss=loss,
         weights=_weights.planned(shape, for_weights, release, rule),
         width=options["narrowing"] * (loss.width or 0.0) if loss.cornered else None,
-        **(_few_rows.planned(shape, limit, release) if terms.few else {}),
+        **(_few_rows.planned(shape, limit, release) if terms.few else {"along": along}),
     )
     if terms.few:
         return _few_rows.with_steps(settings, shape)
@@ -446,7 +450,7 @@ def _slopes(
     consistent: bool,
 ) -> _Slopes:
     """Slopes with a log link, of numbers whose bounds may be far too wide, of groups, or plain."""
-    shape, relation, u, release, whole, target_rounds, _ = terms
+    shape, relation, u, release, whole, target_rounds, *_ = terms
     if shape.loss.log_link:
         link = _log_link.planned(shape, u, limit, release, rule)
         longest = _log_link.longest_row(shape)
@@ -586,7 +590,7 @@ def _excess_by_noise(settings: Settings, shape: ProblemShape) -> float:
         settings.clip_norm * shape.max_weight if grouped else 1.0
     )
     # Where rows are few, all gradients count alike: of all weights, before one direction is kept.
-    few = settings.along is not None
+    few = settings.row_lengths is not None
     averaged = max(1.0, (1.0 if few else settings.average) * settings.iterations)
     variance = (deviation / shape.n_samples) ** 2 / averaged
     return 0.5 * shape.dim * variance / (settings.curvature / 4.0)
@@ -594,8 +598,8 @@ def _excess_by_noise(settings: Settings, shape: ProblemShape) -> float:
 
 def _expected(settings: Settings, shape: ProblemShape) -> dict[str, float]:
     """What is to be expected of a run."""
-    learning, few = settings.learning, settings.along is not None
-    steps = settings.iterations + _few_rows.STEPS * few
+    learning = settings.learning
+    steps = settings.iterations + _few_rows.STEPS * (settings.along is not None)
     by_noise = _excess_by_noise(settings, shape)
     correlations = [learning.correlation] * learning.correlation_rounds
     releases = [mechanism for mechanism in (*learning.moments, *correlations) if mechanism]
@@ -630,7 +634,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     settings = _log_link.learned(link, settings, spread, shape)
     assert settings.link is not None
     coordinates = learn(settings.learning, shape, curator)
-    v, norms, change = descend(settings, shape, curator, coordinates, spread)
+    v, norms, change, _ = descend(settings, shape, curator, coordinates, spread)
     found = _direction(settings, shape, coordinates, v, change)
     w, kept = _log_link.calibrated(
         settings.link, shape, curator, found, settings.limit, spread, settings.ridge
@@ -649,16 +653,18 @@ def descended(
 ) -> Outcome:
     """Where a descent in the coordinates led, for a loss without a log link."""
     unit, change, kept = 1.0, 1.0, None
-    if settings.along is not None:
+    if settings.row_lengths is not None:
         w, coordinates, norms = _few_rows.descended(settings, shape, curator, coordinates)
     else:
         whole, shape = shape, replace(shape, loss=settings.loss)
         settings, coordinates = counted(settings, shape, curator, coordinates)
         settings = averaged_late(settings, shape, coordinates)
-        v, norms, change = descend(settings, shape, curator, coordinates, place)
+        v, norms, change, slopes = descend(settings, shape, curator, coordinates, place)
         unit = place.half if place is not None else 1.0
         w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))
         w, kept = finished(w, v, coordinates.free, settings, whole, curator, place)
+        if settings.along is not None:
+            w = _confirmation.confirmed(w, slopes, settings, shape, curator, coordinates)
     covariance = None
     if shape.dim <= MAX_COVARIANCE_DIM:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)

@@ -231,7 +231,7 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     coordinates = learn(settings.learning, shape, curator)
     settings, coordinates = counted_classes(settings, shape, curator, coordinates)
     start = constant_of(coordinates, settings.classes or 0)
-    v, norms, change = descend(settings, shape, curator, coordinates, start=start)
+    v, norms, change, _ = descend(settings, shape, curator, coordinates, start=start)
     w = coordinates.weights(v, partial(weight_noise, settings, shape, change))
     return Outcome(
         np.ascontiguousarray(w.T),

@@ -103,10 +103,10 @@ def test_categories_that_were_not_seen_move_less():
         frequency=np.array([0.001, -0.02, 0.3, 0.0]),
         frequency_deviation=np.array([0.01, 0.01, 0.01, 0.01]),
     )
-    found = _few_rows._limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)
+    found = _few_rows.limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)
     np.testing.assert_allclose(found, [1.4, -1.4, 2.0, 1.0])
     columns.frequency[2], columns.categories[3] = 0.0, True
-    found = _few_rows._limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)  # nobody is seen
+    found = _few_rows.limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)  # nobody is seen
     np.testing.assert_array_equal(found, [3.0, -3.0, 2.0, 1.0])
 
 

@@ -1,0 +1,140 @@
+"""Fits with a few rows a weight, in units of µ: last gradients tell how far to go."""
+
+import math
+from functools import cache
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.curator import Curator
+from dpfast.random import SecureGenerator
+from dpfast.solvers import _confirmation
+from dpfast.solvers._coordinates import learn
+
+ROWS, COLUMNS = 3000, 150
+BUDGET = Budget(mu=0.16)  # u = 1.6
+ALONG = "gradient along the weights"
+
+
+@cache
+def rows(signal):
+    """Columns that three factors move, and labels that follow one of these so far."""
+    rng = np.random.default_rng(0)
+    factors = rng.standard_normal((ROWS, 3))
+    X = 0.3 * factors @ rng.standard_normal((3, COLUMNS)) + 0.3 * rng.standard_normal(
+        (ROWS, COLUMNS)
+    )
+    X = np.clip(X / 2.0, -1.0, 1.0)
+    y = np.where(rng.logistic(size=ROWS) < signal * factors[:, 0] - 0.5, 1.0, -1.0)
+    return X, y
+
+
+def table(signal, **options):
+    return Problem(*rows(signal), data_norm=math.sqrt(COLUMNS), **options)
+
+
+def mean_loss(signal, seeds):
+    problem = table(signal)
+    fits = [solve(problem, "auto", BUDGET, random_state=k) for k in range(seeds)]
+    return np.mean([problem.objective(fit.w) for fit in fits]) / ROWS
+
+
+def test_public_quantities_alone_decide():
+    problem, ones = table(1.0), np.ones(ROWS)
+
+    def asked(problem, budget=BUDGET, **options):
+        accesses = plan(problem, "dp-whitened-gd", budget, **options).accesses
+        return [times for access, times in accesses if access.where == ALONG]
+
+    assert asked(problem) == [5] and not asked(problem, Budget(mu=1.0))
+    for option in ({"clip": 1.0}, {"alpha": 0.1}, {"range_rounds": 0}, {"momentum": 0.5}):
+        assert not asked(problem, **option)
+    for other in (
+        {"intercept": 0.0},
+        {"sample_weight": ones, "max_weight": 2.0},
+        {"groups": np.arange(ROWS) // 2},
+    ):
+        assert not asked(table(1.0, **other))
+
+
+def test_it_takes_the_less_of_the_budget_the_more_rows_there_are():
+    shapes = [ProblemShape(n, 200, 14.0, "logistic", intercept=1.0) for n in (1000, 10_000)]
+    shares = [_confirmation.share(shape, u) for shape in shapes for u in (1.6, 3.0, 5.9)]
+    assert shares[:3] == shares[3:] == sorted(shares[:3], reverse=True)
+    assert 0.0 < shares[2] < shares[0] < 0.2
+    assert _confirmation.share(shapes[0], 6.0) == _confirmation.share(shapes[0], 0.2) == 0.0
+
+
+def test_a_signal_is_followed_as_far_as_it_goes(monkeypatch):
+    found = mean_loss(2.0, 4)
+    monkeypatch.setattr(_confirmation, "share", lambda *asked: 0.0)
+    assert found < mean_loss(2.0, 4) - 0.01
+
+
+def test_without_a_signal_a_constant_is_left():
+    p = np.mean(rows(0.0)[1] > 0.0)
+    constant = -p * math.log(p) - (1.0 - p) * math.log(1.0 - p)
+    assert mean_loss(0.0, 4) < constant + 0.005
+
+
+@pytest.mark.parametrize(("width", "far"), [(0.6, 2.0), (1.0, 1.5), (2.0, 1.0)])
+def test_slopes_tell_width_and_length(width, far):
+    z = width * np.random.default_rng(0).permutation(np.linspace(-3.0, 3.0, 2001))
+    weights = np.exp(-0.5 * np.square(z / width))
+    weights /= weights.sum()
+    labels = expit(far * z - 0.7)
+    belief = _confirmation._Belief(float(weights @ labels))
+    for at in (0.0, 0.4 * far, far, 1.2 * far):
+        predicted = expit(at * z - 0.7)
+        longest = math.sqrt(1.5) / np.sqrt(2.0 + np.square(z))
+        kept = np.minimum(1.0, longest / np.maximum(predicted, 1.0 - predicted))
+        slope = 4.0 * float(weights @ (kept * z * (predicted - labels)))
+        belief.add(slope, 0.01, at, -0.7)
+    found, doubt, told = belief.told()
+    assert found == pytest.approx(far, rel=0.15) and told == pytest.approx(width, rel=0.15)
+    assert 0.0 < doubt < 0.5 * far
+
+
+def test_exact_slopes_lead_to_the_best_of_all_mixes(monkeypatch):
+    problem, used = table(2.0), []
+    settings = plan(problem, "dp-whitened-gd", BUDGET).settings
+    curator = Curator(problem, Ledger(BUDGET), SecureGenerator(0))
+    coordinates = learn(settings.learning, problem.shape, curator)
+    exact = SimpleNamespace(
+        fix=lambda query, *fixed: fixed,
+        release=lambda access, fixed, *point: access.query(
+            access.query.prepare(problem, *fixed), *point
+        ),
+    )
+    apart = _confirmation._apart
+    monkeypatch.setattr(
+        _confirmation, "_apart", lambda *asked: used.append(apart(*asked)) or used[-1]
+    )
+    X, y = rows(2.0)
+    w = np.append(-0.2 * np.mean(y[:, None] * X[:, ::-1], axis=0), 0.0)
+    slopes = coordinates.transform.T @ np.append(-np.mean(y[:, None] * X, axis=0), 0.0)
+    found = _confirmation.confirmed(w, slopes, settings, problem.shape, exact, coordinates)
+    numbers = np.column_stack([X @ used[0], np.ones(ROWS)])
+    best = minimize(lambda v: np.logaddexp(0.0, -y * (numbers @ v)).mean(), np.zeros(3)).fun
+    assert problem.objective(found) / ROWS < best + 0.01
+
+
+def test_directions_are_apart_where_columns_are():
+    problem = table(2.0)
+    settings = plan(problem, "dp-whitened-gd", BUDGET).settings
+    curator = Curator(problem, Ledger(BUDGET), SecureGenerator(0))
+    coordinates = learn(settings.learning, problem.shape, curator)
+    found = np.random.default_rng(0).standard_normal((COLUMNS, 2))
+    apart = _confirmation._apart(found, coordinates)
+    inside = (
+        np.sqrt(coordinates.squares())[:, None]
+        * coordinates.of_weights(np.vstack([apart, np.zeros((1, 2))]))[:-1]
+    )
+    np.testing.assert_allclose(inside.T @ inside, np.eye(2), atol=1e-9)
+    assert found[:, 0] @ apart[:, 0] > 0.0
+    nothing = _confirmation._apart(np.zeros((COLUMNS, 2)), coordinates)
+    np.testing.assert_array_equal(nothing, np.zeros((COLUMNS, 2)))
