@@ -79,14 +79,17 @@ def confirmed(
     """
     d, free, columns = shape.n_features, coordinates.free, coordinates.columns
     declared = -coordinates.columns_of_inverse(np.arange(d))[:free].T @ slopes[:free]
-    found = _apart(np.column_stack([w[:d], limited(declared, columns)]), coordinates)
+    ends = np.column_stack([w[:d], limited(declared, columns)])
+    found = _apart(ends / np.maximum(np.abs(ends).max(axis=0), 1e-300), coordinates)
     transform = np.zeros((shape.dim, _COORDINATES))
     transform[:d, :-1] = found
     transform[d, :-1] = -(columns.center @ found) / shape.intercept
     transform[:, -1] = coordinates.transform[:, -1]
     transform = bounded(shape, transform, settings.limit)
     along = replace(coordinates, transform=transform)
-    return transform @ _followed(settings, shape, curator, along)
+    w = transform @ _followed(settings, shape, curator, along)
+    w[:d] = limited(w[:d], columns)  # a mix of two that are need not be
+    return w
 
 
 def _apart(found: Matrix, coordinates: Coordinates) -> Matrix:
@@ -97,10 +100,11 @@ def _apart(found: Matrix, coordinates: Coordinates) -> Matrix:
     units = np.sqrt(coordinates.squares())[:, None]
     rows = np.vstack([found, np.zeros((1, found.shape[1]))])
     inside = units * coordinates.of_weights(rows)[: coordinates.free]
-    triangle = np.linalg.qr(inside)[1]
-    lengths = np.abs(np.diagonal(triangle))
-    if lengths.min() <= 1e-9 * np.linalg.norm(inside, axis=0).max():
-        return np.asarray(found / np.maximum(np.linalg.norm(inside, axis=0), 1e-300))
+    lengths = np.maximum(np.linalg.norm(inside, axis=0), 1e-300)
+    found = found / lengths
+    triangle = np.linalg.qr(inside / lengths)[1]
+    if np.abs(np.diagonal(triangle)).min() <= 1e-9:
+        return np.asarray(found)
     apart: Matrix = found @ np.linalg.inv(triangle)
     signed: Matrix = apart * np.sign(np.diagonal(triangle))
     return signed
@@ -128,12 +132,17 @@ class _Belief:
         self._logs = self._logs - 0.5 * np.square((slope - slopes) / noise)
 
     def told(self) -> tuple[float, float, float]:
-        """How far to go along the direction, its deviation, and that of the margins there."""
+        """How far to go along the direction, how sure that is, and the margins' deviation there.
+
+        As sure as it is that labels have a length at all: a width that is hardly known is no doubt.
+        """
         chance = np.exp(self._logs - self._logs.max())
         chance /= chance.sum()
-        far = float(np.sum(chance * self._far))
-        doubt = math.sqrt(float(np.sum(chance * np.square(self._far - far))))
-        return far, doubt, math.exp(float(np.sum(chance * np.log(_WIDTHS)[:, None])))
+        of_lengths = chance.sum(axis=0)
+        length = float(of_lengths @ _LENGTHS)
+        doubt = math.sqrt(float(of_lengths @ np.square(_LENGTHS - length)))
+        width = math.exp(float(np.sum(chance * np.log(_WIDTHS)[:, None])))
+        return float(np.sum(chance * self._far)), sure(length, doubt), width
 
 
 def _followed(
@@ -155,10 +164,10 @@ def _followed(
         weights, slope = v[:-1], slopes[k, :-1]
         if k == 0:
             mix = -slope * [1.0, _kept(slope[1], noise)]
-            mix /= np.linalg.norm(mix)
+            mix /= max(float(np.linalg.norm(mix)), 1e-300)
         at = float(weights @ mix)
         belief.add(float(slope @ mix), noise, at, float(v[-1]))
-        far, doubt, width = belief.told()
+        far, certain, width = belief.told()
         far *= _FIRST if k == 0 else 1.0
         # Across the mix the loss bends as along the constant.
         bend = max(_LEAST_BEND, logistic_bends(float(v[-1]), at * width)[0])
@@ -168,7 +177,6 @@ def _followed(
         beside *= _kept(float(np.linalg.norm(beside)), noise / bend / math.sqrt(max(1, k)))
         best = [of_mean_probability(share, x * width, (0.0, 0.0), 0.0) for x in (at, far)]
         v = np.append(far * mix + beside, v[-1] - slopes[k, -1] + _FOLLOWS * (best[1] - best[0]))
-    certain = sure(far, doubt)
     found = far * certain * mix + beside * (certain > 0.0)
     second = replace(
         settings, gradient=along, iterations=STEPS, average=1.0, clip=_CLIP, consistent=True,
