@@ -32,8 +32,9 @@ from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Settings, settled_intercept, start_of
 from dpfast.solvers._whitened_rules import sure
 
-# From so many rows behind one weight, times µ, on the descent itself tells how far to go.
-_ENOUGH = 6.0
+# From so many rows behind one weight, times µ, on the descent itself tells how far to go; and up to
+# so many weights, whose noise is hardly more than that of three numbers with a part of the budget.
+_ENOUGH, _FEW_WEIGHTS = 6.0, 64
 # Error of the length that is asked for, and the least and the most of the budget for it.
 _ERROR, _LEAST, _MOST = 0.04, 0.02, 0.15
 # Largest slope of a row in a coordinate, and of how many coordinates one is constant.
@@ -50,7 +51,7 @@ _LEAST_BEND = 0.2
 
 def share(shape: ProblemShape, u: float) -> float:
     """Of the budget, with so many rows behind one weight, times µ; 0 if there is to be none."""
-    if u >= _ENOUGH or not confirms(shape, u):
+    if u >= _ENOUGH or shape.dim <= _FEW_WEIGHTS or not confirms(shape, u):
         return 0.0
     needed = (4.0 * _CLIP * math.sqrt(_COORDINATES) / (_ERROR * u * shape.dim)) ** 2
     return min(_MOST, max(_LEAST, needed))

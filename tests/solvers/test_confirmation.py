@@ -67,7 +67,9 @@ def test_it_takes_the_less_of_the_budget_the_more_rows_there_are():
     shares = [_confirmation.share(shape, u) for shape in shapes for u in (1.6, 3.0, 5.9)]
     assert shares[:3] == shares[3:] == sorted(shares[:3], reverse=True)
     assert 0.0 < shares[2] < shares[0] < 0.2
-    assert _confirmation.share(shapes[0], 6.0) == _confirmation.share(shapes[0], 0.2) == 0.0
+    few = ProblemShape(100_000, 63, 8.0, "logistic", intercept=1.0)
+    assert [_confirmation.share(shapes[0], u) for u in (6.0, 0.2)] == [0.0, 0.0]
+    assert _confirmation.share(few, 3.0) == 0.0
 
 
 def test_a_signal_is_followed_as_far_as_it_goes(monkeypatch):
@@ -80,6 +82,12 @@ def test_without_a_signal_a_constant_is_left():
     p = np.mean(rows(0.0)[1] > 0.0)
     constant = -p * math.log(p) - (1.0 - p) * math.log(1.0 - p)
     assert mean_loss(0.0, 4) < constant + 0.005
+
+
+def test_nothing_that_is_not_sure_is_followed(monkeypatch):
+    monkeypatch.setattr(_confirmation, "sure", lambda *asked: 0.0)
+    fit = solve(table(2.0), "auto", BUDGET, random_state=0)
+    assert not fit.w[:-1].any() and fit.w[-1] != 0.0
 
 
 @pytest.mark.parametrize(("width", "far"), [(0.6, 2.0), (1.0, 1.5), (2.0, 1.0)])
