@@ -9,7 +9,8 @@ the constant.  So a few last gradients, along two directions and the constant, t
   where columns of small scale, such as rare categories, have more noise than signal.
 
 The first of these gradients tells the mix of the two.  Along that, the margins of rows are taken
-for normal: gradients tell their width, and which length of the weights the labels have.
+for normal: gradients tell their width, and which length of the weights the labels have.  With more
+rows a weight the descent tells how far to go as well: then it is the mean of the two ends.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from dpfast.solvers._intercept import normal_nodes, of_mean_probability, probabi
 from dpfast.solvers._normal_rows import logistic_bends
 from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Settings, settled_intercept, start_of
-from dpfast.solvers._whitened_rules import sure
+from dpfast.solvers._whitened_rules import CONFIRMED, confirmed_part, sure
 
-# From so many rows behind one weight, times µ, on the descent itself tells how far to go; and up to
-# so many weights, whose noise is hardly more than that of three numbers with a part of the budget.
-_ENOUGH, _FEW_WEIGHTS = 6.0, 64
+# Not up to so many weights: their noise is hardly more than that of three numbers with a part of
+# the budget.
+_FEW_WEIGHTS = 64
 # Error of the length that is asked for, and the least and the most of the budget for it.
 _ERROR, _LEAST, _MOST = 0.04, 0.02, 0.15
 # Largest slope of a row in a coordinate, and of how many coordinates one is constant.
@@ -51,7 +52,7 @@ _LEAST_BEND = 0.2
 
 def share(shape: ProblemShape, u: float) -> float:
     """Of the budget, with so many rows behind one weight, times µ; 0 if there is to be none."""
-    if u >= _ENOUGH or shape.dim <= _FEW_WEIGHTS or not confirms(shape, u):
+    if u >= CONFIRMED or shape.dim <= _FEW_WEIGHTS or not confirms(shape, u):
         return 0.0
     needed = (4.0 * _CLIP * math.sqrt(_COORDINATES) / (_ERROR * u * shape.dim)) ** 2
     return min(_MOST, max(_LEAST, needed))
@@ -88,9 +89,10 @@ def confirmed(
     transform[:, -1] = coordinates.transform[:, -1]
     transform = bounded(shape, transform, settings.limit)
     along = replace(coordinates, transform=transform)
-    w = transform @ _followed(settings, shape, curator, along)
-    w[:d] = limited(w[:d], columns)  # a mix of two that are need not be
-    return w
+    end = transform @ _followed(settings, shape, curator, along)
+    end[:d] = limited(end[:d], columns)  # a mix of two that are need not be
+    part = confirmed_part(settings.rows_per_weight)
+    return part * end + (1.0 - part) * w
 
 
 def _apart(found: Matrix, coordinates: Coordinates) -> Matrix:

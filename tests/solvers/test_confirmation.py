@@ -15,6 +15,7 @@ from dpfast.curator import Curator
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _confirmation
 from dpfast.solvers._coordinates import learn
+from dpfast.solvers._whitened_rules import confirmed_part
 
 ROWS, COLUMNS = 3000, 150
 BUDGET = Budget(mu=0.16)  # u = 1.6
@@ -82,6 +83,21 @@ def test_without_a_signal_a_constant_is_left():
     p = np.mean(rows(0.0)[1] > 0.0)
     constant = -p * math.log(p) - (1.0 - p) * math.log(1.0 - p)
     assert mean_loss(0.0, 4) < constant + 0.005
+
+
+def test_with_more_rows_it_is_a_mean_with_the_descents_own_end(monkeypatch):
+    parts = [confirmed_part(u) for u in (1.5, 3.0, 4.5, 6.0)]
+    assert parts == [1.0, 1.0, 0.75, 0.5]
+    problem, budget = table(2.0), Budget(mu=0.45)
+    settings = plan(problem, "dp-whitened-gd", budget).settings
+    curator = Curator(problem, Ledger(budget), SecureGenerator(0))
+    coordinates = learn(settings.learning, problem.shape, curator)
+    monkeypatch.setattr(_confirmation, "_followed", lambda *asked: np.zeros(3))
+    w = np.random.default_rng(0).standard_normal(COLUMNS + 1)
+    found = _confirmation.confirmed(w, w, settings, problem.shape, curator, coordinates)
+    part = confirmed_part(settings.rows_per_weight)
+    assert 0.7 < part < 0.8
+    np.testing.assert_allclose(found, (1.0 - part) * w)
 
 
 def test_nothing_that_is_not_sure_is_followed(monkeypatch):
