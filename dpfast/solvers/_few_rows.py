@@ -33,9 +33,9 @@ _FEW, _ROWS = 1.5, 50.0
 # Shares of the budget for the rows' lengths and for the second descent.
 _LENGTHS, _ALONG = 0.05, 0.2
 SHARE = _LENGTHS + _ALONG
-# Deviations of the noise in count and weight together below which a category may have no rows, and
-# so many of these categories that one of them has some.
-_DOUBTFUL, _SEVERAL = 4.5, 8
+# Count and weight of a category may be noise alone if their squares, in units of its variance, sum to
+# less than this and twice the logarithm of the columns.  So many of these include one with rows.
+_DOUBTFUL, _SEVERAL = 8.0, 8
 # Gradients of the second descent, how many of these come from too far, and their clip.
 STEPS, _BEGIN, _CLIP = 5, 1, 1.0
 # Deviation of the margins that noise is to make, and the first step, in units of one over the
@@ -169,8 +169,8 @@ def _limited(direction: Vector, columns: Columns, off: float) -> Vector:
     rows.
     """
     sizes, counts = np.abs(direction), np.maximum(columns.frequency, 0.0)
-    told = np.hypot(counts / columns.frequency_deviation, sizes / off)
-    doubtful = columns.categories & (told < _DOUBTFUL)
+    told = np.square(counts / columns.frequency_deviation) + np.square(sizes / off)
+    doubtful = columns.categories & (told < _DOUBTFUL + 2.0 * math.log(len(sizes)))
     several = np.sort(sizes[doubtful])[-_SEVERAL:][:1]
     most = np.concatenate([sizes[~doubtful], several]).max()
     return np.where(doubtful, np.clip(direction, -most, most), direction)

@@ -115,8 +115,8 @@ def test_categories_that_may_have_no_rows_move_no_farther_than_others():
     np.testing.assert_array_equal(found[:3], [2.0, -2.0, 2.0])  # it is a number
     found = limited([3.0, -5.0, 2.0, *none], 11 * [0.0], all_of_them)
     np.testing.assert_array_equal(found[:3], [3.0, -5.0, 2.0])  # no noise leads so far
-    found = limited([3.0, -4.0, 2.0, *none], [0.0, 0.03, 0.0, *none], all_of_them)
-    np.testing.assert_array_equal(found[:3], [3.0, -4.0, 2.0])  # nor is counted besides
+    found = limited([3.0, -3.2, 2.0, *none], [0.0, 0.03, 0.0, *none], all_of_them)
+    np.testing.assert_array_equal(found[:3], [3.0, -3.2, 2.0])  # so far and counted besides
     sizes = np.arange(1.0, 12.0) / 4.0
     np.testing.assert_array_equal(limited(sizes, 11 * [0.0], all_of_them), np.minimum(sizes, 1.0))
 
