@@ -33,7 +33,7 @@ _FEW, _ROWS = 1.5, 50.0
 # Shares of the budget for the rows' lengths and for the second descent.
 _LENGTHS, _ALONG = 0.05, 0.2
 SHARE = _LENGTHS + _ALONG
-# Count and weight of a category may be noise alone if their squares, in units of its variance, sum to
+# Count and weight of a category may be noise alone if their squares, over its variance, sum to
 # less than this and twice the logarithm of the columns.  So many of these include one with rows.
 _DOUBTFUL, _SEVERAL = 8.0, 8
 # Gradients of the second descent, how many of these come from too far, and their clip.
