@@ -25,8 +25,8 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.shape import ProblemShape
-from dpfast.solvers._coordinates import Coordinates
-from dpfast.solvers._few_rows import STEPS, confirms, limited
+from dpfast.solvers._coordinates import UNCERTAIN_EFFECT, Columns, Coordinates
+from dpfast.solvers._few_rows import STEPS, confirms
 from dpfast.solvers._intercept import normal_nodes, of_mean_probability, probability
 from dpfast.solvers._normal_rows import logistic_bends
 from dpfast.solvers._shares import Release
@@ -81,7 +81,7 @@ def confirmed(
     """
     d, free, columns = shape.n_features, coordinates.free, coordinates.columns
     declared = -coordinates.columns_of_inverse(np.arange(d))[:free].T @ slopes[:free]
-    ends = np.column_stack([w[:d], limited(declared, columns)])
+    ends = np.column_stack([w[:d], _limited(declared, columns)])
     found = _apart(ends / np.maximum(np.abs(ends).max(axis=0), 1e-300), coordinates)
     transform = np.zeros((shape.dim, _COORDINATES))
     transform[:d, :-1] = found
@@ -90,9 +90,19 @@ def confirmed(
     transform = bounded(shape, transform, settings.limit)
     along = replace(coordinates, transform=transform)
     end = transform @ _followed(settings, shape, curator, along)
-    end[:d] = limited(end[:d], columns)  # a mix of two that are need not be
+    end[:d] = _limited(end[:d], columns)  # a mix of two that are need not be
     part = confirmed_part(settings.rows_per_weight)
     return part * end + (1.0 - part) * w
+
+
+def _limited(direction: Vector, columns: Columns) -> Vector:
+    """The direction, along which categories that were not seen to have rows move less than others.
+
+    By one deviation of the noise: of so many columns many have fewer rows than counts tell surely.
+    """
+    unseen = columns.categories & (columns.frequency < columns.frequency_deviation)
+    most = UNCERTAIN_EFFECT * float(np.abs(direction[~unseen]).max(initial=0.0))
+    return np.where(unseen, np.clip(direction, -most, most), direction) if most else direction
 
 
 def _apart(found: Matrix, coordinates: Coordinates) -> Matrix:

@@ -202,3 +202,16 @@ def test_directions_are_apart_where_columns_are():
     assert found[:, 0] @ apart[:, 0] > 0.0
     nothing = _confirmation._apart(np.zeros((COLUMNS, 2)), coordinates)
     np.testing.assert_array_equal(nothing, np.zeros((COLUMNS, 2)))
+
+
+def test_categories_that_were_not_seen_move_less():
+    columns = SimpleNamespace(
+        categories=np.array([True, True, True, False]),
+        frequency=np.array([0.001, -0.02, 0.3, 0.0]),
+        frequency_deviation=np.array([0.01, 0.01, 0.01, 0.01]),
+    )
+    found = _confirmation._limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)
+    np.testing.assert_allclose(found, [1.4, -1.4, 2.0, 1.0])
+    columns.frequency[2], columns.categories[3] = 0.0, True
+    found = _confirmation._limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)  # nobody is seen
+    np.testing.assert_array_equal(found, [3.0, -3.0, 2.0, 1.0])
