@@ -646,11 +646,15 @@ def descended(
     curator: Curator,
     coordinates: Coordinates,
     place: Place | None,
+    begin: Callable[[Coordinates], _few_rows.Start] | None = None,
 ) -> Outcome:
-    """Where a descent in the coordinates led, for a loss without a log link."""
+    """Where a descent in the coordinates led, for a loss without a log link.
+
+    Where rows are far fewer than weights, it may `begin` elsewhere than at a constant.
+    """
     unit, change, kept = 1.0, 1.0, None
     if settings.along is not None:
-        w, coordinates, norms = _few_rows.descended(settings, shape, curator, coordinates)
+        w, coordinates, norms = _few_rows.descended(settings, shape, curator, coordinates, begin)
     else:
         whole, shape = shape, replace(shape, loss=settings.loss)
         settings, coordinates = counted(settings, shape, curator, coordinates)

@@ -22,7 +22,7 @@ from dpfast.privacy import Budget, affordable
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.shape import ProblemShape
-from dpfast.solvers import dp_whitened_gd
+from dpfast.solvers import _few_beside_prior, _few_rows, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, entry_bound
 from dpfast.solvers._normal_rows import mean_bends
@@ -68,6 +68,7 @@ class Coefficients:
     w: Vector
     covariance: Matrix  # of what they are wrong by
     rows_per_weight: float  # the u that a fit would need to be as accurate; 0: not known
+    spread: float | None = None  # of the margins, if it is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,7 @@ class RefitSettings:
 
     prior: Coefficients
     test: Gaussian | None  # the release along the prior's weights
+    line: Gaussian | None  # the releases along them where rows are far fewer than weights
     descent: Settings  # a whitened descent, whose coordinates and gradients these are
     rows_per_weight: float
     prior_rows_per_weight: float
@@ -116,6 +118,10 @@ def plan_refit(
     If it is, the others tell where the minimum is, beside it; if not, the descent is without it.
     """
     check_shape(shape, budget, neighboring_relation, accountant)
+    how = {"neighboring_relation": neighboring_relation, "accountant": accountant}
+    few = _plan_few(shape, prior, budget, **how)
+    if few is not None:
+        return few
     test, left, mu = None, budget, budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     share = min(_MOST_FOR_TEST, (_FOR_TEST / u) ** 2)
@@ -144,6 +150,7 @@ def plan_refit(
     settings = RefitSettings(
         prior=prior,
         test=test,
+        line=None,
         descent=descent.settings,
         rows_per_weight=descent.settings.rows_per_weight,
         prior_rows_per_weight=prior.rows_per_weight,
@@ -160,6 +167,71 @@ def plan_refit(
     )
 
 
+def _plan_few(
+    shape: ProblemShape,
+    prior: Coefficients,
+    budget: Budget,
+    *,
+    neighboring_relation: str,
+    accountant: str,
+) -> Plan[RefitSettings] | None:
+    """The same where rows are far fewer than weights: how far to go along the prior's."""
+    how = {"neighboring_relation": neighboring_relation, "accountant": accountant}
+    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
+    rows = u * shape.dim
+    share = _few_beside_prior.share(rows)
+    if not (_few_rows.serves(shape, u) and share and prior.w[: shape.n_features].any()):
+        return None
+    mu = budget_mu(budget, accountant)
+    descent = dp_whitened_gd.plan(shape, Budget(mu=mu * math.sqrt(1.0 - share)), **how)
+    settings = descent.settings
+    if settings.along is None:
+        return None
+    release = releases(mu, neighboring_relation)
+    line = _few_beside_prior.planned(shape, settings.limit, share, release)
+    accesses = list(descent.accesses)
+    first = [mechanism for mechanism, _ in accesses].index(settings.gradient)
+    accesses.insert(first, (line, _few_beside_prior.STEPS))
+    return Plan(
+        solver=dp_whitened_gd.NAME,
+        shape=shape,
+        budget=budget,
+        neighboring_relation=neighboring_relation,
+        settings=RefitSettings(
+            prior=prior,
+            test=None,
+            line=line,
+            descent=settings,
+            rows_per_weight=settings.rows_per_weight,
+            prior_rows_per_weight=prior.rows_per_weight,
+            iterations=settings.iterations,
+            clip=settings.clip,
+        ),
+        accesses=tuple(accesses),
+    )
+
+
+def _run_few(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
+    """Begin as far along the prior's weights as rows follow these."""
+    settings, shape, prior = plan.settings, plan.shape, plan.settings.prior
+    descent = settings.descent
+    coordinates, place = dp_whitened_gd.learn_places(descent, shape, curator)
+    right = 0.0
+
+    def begin(coordinates: Coordinates) -> _few_rows.Start:
+        nonlocal right
+        assert settings.line is not None
+        found = _few_beside_prior.start_along(
+            prior.w, settings.line, shape, curator, coordinates, prior.spread
+        )
+        right = found.right
+        return found.start
+
+    found = dp_whitened_gd.descended(descent, shape, curator, coordinates, place, begin)
+    history = {"wider": np.array(1.0 / max(right, 1e-12)), **found.history}
+    return replace(found, history=history)
+
+
 def tells_more(prior: Coefficients, shape: ProblemShape) -> bool:
     """Whether weights are known better, in some direction, than every fit takes them to be.
 
@@ -167,6 +239,25 @@ def tells_more(prior: Coefficients, shape: ProblemShape) -> bool:
     """
     least = float(np.linalg.eigvalsh(prior.covariance[: shape.n_features, : shape.n_features])[0])
     return least * entry_bound(shape) ** 2 < PRIOR_EFFECT**2
+
+
+def is_of_use(
+    prior: Coefficients,
+    shape: ProblemShape,
+    budget: Budget,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+) -> bool:
+    """Whether a fit is to begin with a prior: not where one without it serves better.
+
+    Where rows are far fewer than weights, what counts is the direction of the prior's weights, and
+    zeros have none.
+    """
+    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
+    if _few_rows.serves(shape, u) and not prior.w[: shape.n_features].any():
+        return False
+    return tells_more(prior, shape)
 
 
 def known_rows(plan: Plan[Any], accountant: str = "auto") -> float:
@@ -194,6 +285,8 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     left, and the norms of the noisy mean gradients in the coordinates.
     """
     settings, shape = plan.settings, plan.shape
+    if settings.line is not None:
+        return _run_few(plan, curator)
     descent = dp_whitened_gd.with_records(settings.descent, curator)
     coordinates, place = dp_whitened_gd.learn_places(descent, shape, curator)
     transform = bounded(shape, _white(coordinates, settings), descent.limit)
