@@ -22,7 +22,7 @@ from dpfast.privacy import Budget, affordable
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _few_beside_prior, _few_rows, dp_whitened_gd
+from dpfast.solvers import _few_rows, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, entry_bound
 from dpfast.solvers._normal_rows import mean_bends
@@ -30,6 +30,7 @@ from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings, tells_shares
 from dpfast.solvers._whitened_rules import automatic_narrowing, rows_per_weight
+from dpfast.solvers.along_prior import AlongSettings, plan_along
 from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
 
 # Up to so many gradients, and half of them, are released at the prior's weights, and tell whether
@@ -68,7 +69,6 @@ class Coefficients:
     w: Vector
     covariance: Matrix  # of what they are wrong by
     rows_per_weight: float  # the u that a fit would need to be as accurate; 0: not known
-    spread: float | None = None  # of the margins, if it is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,6 @@ class RefitSettings:
 
     prior: Coefficients
     test: Gaussian | None  # the release along the prior's weights
-    line: Gaussian | None  # the releases along them where rows are far fewer than weights
     descent: Settings  # a whitened descent, whose coordinates and gradients these are
     rows_per_weight: float
     prior_rows_per_weight: float
@@ -112,14 +111,14 @@ def plan_refit(
     *,
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
-) -> Plan[RefitSettings]:
+) -> Plan[RefitSettings] | Plan[AlongSettings]:
     """Settle a whitened descent, of which some gradients first tell whether a prior is right.
 
     If it is, the others tell where the minimum is, beside it; if not, the descent is without it.
+    Where rows are far fewer than weights, they tell how far to go along the prior's.
     """
     check_shape(shape, budget, neighboring_relation, accountant)
-    how = {"neighboring_relation": neighboring_relation, "accountant": accountant}
-    few = _plan_few(shape, prior, budget, **how)
+    few = plan_along(shape, prior, prior.w, budget, neighboring_relation, accountant)
     if few is not None:
         return few
     test, left, mu = None, budget, budget_mu(budget, accountant)
@@ -150,7 +149,6 @@ def plan_refit(
     settings = RefitSettings(
         prior=prior,
         test=test,
-        line=None,
         descent=descent.settings,
         rows_per_weight=descent.settings.rows_per_weight,
         prior_rows_per_weight=prior.rows_per_weight,
@@ -165,71 +163,6 @@ def plan_refit(
         settings=settings,
         accesses=tuple(accesses),
     )
-
-
-def _plan_few(
-    shape: ProblemShape,
-    prior: Coefficients,
-    budget: Budget,
-    *,
-    neighboring_relation: str,
-    accountant: str,
-) -> Plan[RefitSettings] | None:
-    """The same where rows are far fewer than weights: how far to go along the prior's."""
-    how = {"neighboring_relation": neighboring_relation, "accountant": accountant}
-    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    rows = u * shape.dim
-    share = _few_beside_prior.share(rows)
-    if not (_few_rows.serves(shape, u) and share and prior.w[: shape.n_features].any()):
-        return None
-    mu = budget_mu(budget, accountant)
-    descent = dp_whitened_gd.plan(shape, Budget(mu=mu * math.sqrt(1.0 - share)), **how)
-    settings = descent.settings
-    if settings.along is None:
-        return None
-    release = releases(mu, neighboring_relation)
-    line = _few_beside_prior.planned(shape, settings.limit, share, release)
-    accesses = list(descent.accesses)
-    first = [mechanism for mechanism, _ in accesses].index(settings.gradient)
-    accesses.insert(first, (line, _few_beside_prior.STEPS))
-    return Plan(
-        solver=dp_whitened_gd.NAME,
-        shape=shape,
-        budget=budget,
-        neighboring_relation=neighboring_relation,
-        settings=RefitSettings(
-            prior=prior,
-            test=None,
-            line=line,
-            descent=settings,
-            rows_per_weight=settings.rows_per_weight,
-            prior_rows_per_weight=prior.rows_per_weight,
-            iterations=settings.iterations,
-            clip=settings.clip,
-        ),
-        accesses=tuple(accesses),
-    )
-
-
-def _run_few(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
-    """Begin as far along the prior's weights as rows follow these."""
-    settings, shape, prior = plan.settings, plan.shape, plan.settings.prior
-    descent = settings.descent
-    coordinates, place = dp_whitened_gd.learn_places(descent, shape, curator)
-    right = 0.0
-
-    def begin(coordinates: Coordinates) -> _few_rows.Start:
-        nonlocal right
-        assert settings.line is not None
-        found = _few_beside_prior.start_along(
-            prior.w, settings.line, shape, curator, coordinates, prior.spread
-        )
-        right = found.right
-        return found.start
-
-    found = dp_whitened_gd.descended(descent, shape, curator, coordinates, place, begin)
-    history = {"wider": np.array(1.0 / max(right, 1e-12)), **found.history}
-    return replace(found, history=history)
 
 
 def tells_more(prior: Coefficients, shape: ProblemShape) -> bool:
@@ -252,10 +185,13 @@ def is_of_use(
     """Whether a fit is to begin with a prior: not where one without it serves better.
 
     Where rows are far fewer than weights, what counts is the direction of the prior's weights, and
-    zeros have none.
+    zeros have none.  A fit to so few rows knows one direction only, which rows enough for others
+    tell better.
     """
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    if _few_rows.serves(shape, u) and not prior.w[: shape.n_features].any():
+    if _few_rows.serves(shape, u):
+        return bool(prior.w[: shape.n_features].any())
+    if u >= prior.rows_per_weight and _few_rows.serves(shape, prior.rows_per_weight):
         return False
     return tells_more(prior, shape)
 
@@ -263,7 +199,8 @@ def is_of_use(
 def known_rows(plan: Plan[Any], accountant: str = "auto") -> float:
     """The rows behind a weight, times µ, that a fit by this plan and its prior know together.
 
-    0 if it is no fit to single rows with Gaussian noise.
+    Of the fit alone where it only asked how far to go along the prior's weights.  0 if it is no fit
+    to single rows with Gaussian noise.
     """
     shape = plan.shape
     if plan.solver != dp_whitened_gd.NAME or shape.unit == "group":
@@ -285,8 +222,6 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     left, and the norms of the noisy mean gradients in the coordinates.
     """
     settings, shape = plan.settings, plan.shape
-    if settings.line is not None:
-        return _run_few(plan, curator)
     descent = dp_whitened_gd.with_records(settings.descent, curator)
     coordinates, place = dp_whitened_gd.learn_places(descent, shape, curator)
     transform = bounded(shape, _white(coordinates, settings), descent.limit)

@@ -4,28 +4,38 @@ Along known weights a row is one number, its margin, and a few releases of the s
 the constant tell which multiple of the weights rows follow: all of them, none, or another.  These
 are weighed by Bayes' law, with margins that are taken for normal.  What is left of the budget makes
 a fit that begins there, as one without a prior begins at a constant (`_few_rows.py`).
+
+Privacy: Gaussian releases, whose noise is fixed beforehand; the rest is post-processing.
+docs/priors.md has what it brings, and where it does not.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from dpfast._typing import Matrix, Vector
+from dpfast._typing import Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
+from dpfast.privacy import Budget
+from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.shape import ProblemShape
+from dpfast.solvers import _few_rows, dp_whitened_gd
+from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers._coordinates import Coordinates
-from dpfast.solvers._few_rows import LEAST_ROWS, Start
-from dpfast.solvers._shares import Release
+from dpfast.solvers._few_rows import Start
+from dpfast.solvers._shares import releases
+from dpfast.solvers._whitened_descent import Settings
+from dpfast.solvers._whitened_rules import rows_per_weight
 
-#: Releases along the weights.
-STEPS = 3
+# Releases along the weights.
+_STEPS = 3
 # Their share of the budget, in units of mu²: the square of the first over all rows, times µ, and
 # at most the second.  And their clip norm.
 _FOR_LINE, _MOST, _CLIP = 30.0, 0.15, 1.0
@@ -47,36 +57,96 @@ _RULE = _RULE / _RULE.sum()
 _NOT_NORMAL = 0.01
 
 
-def share(rows: float) -> float:
-    """Of the budget for the releases, by all rows, times µ; not so much that too little is left."""
-    return max(0.0, min(_MOST, (_FOR_LINE / rows) ** 2, 1.0 - (1.001 * LEAST_ROWS / rows) ** 2))
+@dataclass(frozen=True, eq=False)
+class AlongSettings:
+    """What a fit follows that asks how far to go along known weights."""
+
+    prior: Any  # what the weights are from
+    w: Vector
+    spread: float | None  # deviation of the margins along these, if it is known
+    line: Gaussian  # the releases along these
+    descent: Settings  # a whitened descent where rows are far fewer than weights
+    rows_per_weight: float
+    public_rows: int
+    iterations: int
+    clip: float
 
 
-def planned(shape: ProblemShape, limit: float, part: float, release: Release) -> Gaussian:
-    """One of the releases, which have this part of the budget together."""
-    query = CoordinateGradient(shape, _CLIP, limit, True, 2)
-    return release(part / STEPS, query, "gradient along the prior")
-
-
-@dataclass(frozen=True)
-class Found:
-    """Where rows follow the weights, and how probable it is that they follow all of them."""
-
-    start: Start
-    right: float
-
-
-def start_along(
-    w: Vector,
-    line: Gaussian,
+def plan_along(
     shape: ProblemShape,
-    curator: Curator,
-    coordinates: Coordinates,
+    prior: Any,
+    w: Vector,
+    budget: Budget,
+    neighboring_relation: str,
+    accountant: str,
+    *,
     spread: float | None = None,
-) -> Found:
-    """Where to begin, for known weights, along which margins have a `spread` if that is known."""
-    transform = coordinates.transform
-    v = coordinates.of_weights(w)
+    public_rows: int = 0,
+) -> Plan[AlongSettings] | None:
+    """Settle a fit that begins along weights, which are from a prior; None if rows are not few."""
+    how = {"neighboring_relation": neighboring_relation, "accountant": accountant}
+    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
+    share = _share(u * shape.dim)
+    if not (_few_rows.serves(shape, u) and share > 0.0 and w[: shape.n_features].any()):
+        return None
+    mu = budget_mu(budget, accountant)
+    descent = dp_whitened_gd.plan(shape, Budget(mu=mu * math.sqrt(1.0 - share)), **how)
+    settings = descent.settings
+    query = CoordinateGradient(shape, _CLIP, settings.limit, True, 2)
+    line = releases(mu, neighboring_relation)(share / _STEPS, query, "gradient along the prior")
+    accesses = list(descent.accesses)
+    first = [mechanism for mechanism, _ in accesses].index(settings.gradient)
+    accesses.insert(first, (line, _STEPS))
+    return Plan(
+        solver=dp_whitened_gd.NAME,
+        shape=descent.shape,
+        budget=budget,
+        neighboring_relation=neighboring_relation,
+        settings=AlongSettings(
+            prior=prior,
+            w=w,
+            spread=spread,
+            line=line,
+            descent=settings,
+            rows_per_weight=settings.rows_per_weight,
+            public_rows=public_rows,
+            iterations=settings.iterations,
+            clip=settings.clip,
+        ),
+        accesses=tuple(accesses),
+    )
+
+
+def _share(rows: float) -> float:
+    """Of the budget for the releases, by all rows, times µ; not so much that too little is left."""
+    return min(_MOST, (_FOR_LINE / rows) ** 2, 1.0 - (1.001 * _few_rows.LEAST_ROWS / rows) ** 2)
+
+
+def run_along(plan: Plan[AlongSettings], curator: Curator) -> Outcome:
+    """Begin as far along the weights as rows follow these.
+
+    The history has the probability that they follow all of them, and the norms of the noisy mean
+    gradients in the coordinates.
+    """
+    settings, shape = plan.settings, plan.shape
+    coordinates, place = dp_whitened_gd.learn_places(settings.descent, shape, curator)
+    right = []
+
+    def begin(coordinates: Coordinates) -> Start:
+        law, start = _heard(settings, shape, curator, coordinates)
+        right.append(law.probably_right())
+        return start
+
+    found = dp_whitened_gd.descended(settings.descent, shape, curator, coordinates, place, begin)
+    return replace(found, history={"prior_share": np.array(right[0]), **found.history})
+
+
+def _heard(
+    settings: AlongSettings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
+) -> tuple[_Law, Start]:
+    """What the releases along the weights tell, and where to begin."""
+    transform, line, spread = coordinates.transform, settings.line, settings.spread
+    v = coordinates.of_weights(settings.w)
     unit = max(float(np.linalg.norm(v[:-1])) if spread is None else spread, 1e-12)
     pair = np.column_stack([transform[:, :-1] @ v[:-1] / unit, transform[:, -1]])
     assert isinstance(line.query, CoordinateGradient)
@@ -84,11 +154,11 @@ def start_along(
     fixed, noise = curator.fix(line.query, pair), line.stddev / shape.n_samples
     law = _Law.of(unit, float(v[-1]), coordinates, _SPREADS if spread is None else np.ones(1))
     point = law.constant()
-    for _ in range(STEPS):
+    for _ in range(_STEPS):
         law.hear(point, curator.release(line, fixed, pair @ point) / shape.n_samples, noise)
         point = law.expected()
     start = np.append(point[0] / unit * v[:-1], point[1])
-    return Found(Start(start, law.width()), law.probably_right())
+    return law, Start(start, law.width())
 
 
 @dataclass
@@ -120,7 +190,8 @@ class _Law:
         noise, expected = coordinates.class_shares()[1], float(coordinates.probabilities()[1])
         shares = np.clip(expected + noise * _SHARES, 0.3 * expected, 0.7 + 0.3 * expected)
         axes = (np.arange(len(multiples)), spreads, np.arange(len(offsets)), np.arange(len(shares)))
-        k, spread, at, which = (each.ravel() for each in np.meshgrid(*axes, indexing="ij"))
+        k, each, at, which = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
+        spread = np.asarray(each, dtype=np.float64)
         share = shares[which]
         log = np.log(probable[k]) + np.log(believed[at]) - 0.5 * _SHARES[which] ** 2
         far, offset = unit * multiples[k], offsets[at]
@@ -133,7 +204,8 @@ class _Law:
     @property
     def probabilities(self) -> Vector:
         found: Vector = np.exp(self.log - self.log.max())
-        return found / found.sum()
+        found /= found.sum()
+        return found
 
     def constant(self) -> Vector:
         """The best constant prediction."""
@@ -143,7 +215,8 @@ class _Law:
     def expected(self) -> Vector:
         """How far to go along the weights, and the constant there."""
         p = self.probabilities
-        return np.array([p @ self.far, p @ (self.mean - self.far * self.offset)])
+        constant = float(p @ (self.mean - self.far * self.offset))
+        return np.array([float(p @ self.far), constant])
 
     def width(self) -> float:
         """Deviation of the margins there."""
