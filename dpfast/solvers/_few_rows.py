@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
@@ -29,12 +30,12 @@ from dpfast.solvers._whitened_descent import Secants, Settings, settled_intercep
 from dpfast.solvers._whitened_rules import sure
 
 # Rows behind one weight, times µ, below which this is done, and so many of all rows.
-_FEW, LEAST_ROWS = 1.5, 50.0
+_FEW, _ROWS = 1.5, 50.0
 # Shares of the budget for the rows' lengths and for the second descent.
 _LENGTHS, _ALONG = 0.05, 0.2
 SHARE = _LENGTHS + _ALONG
 # Gradients of the second descent, how many of these come from too far, and their clip.
-STEPS, _BEGIN, _CLIP = 5, 1, 1.0
+STEPS, _BEGIN, CLIP = 5, 1, 1.0
 # Deviation of the margins that noise is to make, and the longest step, in units of one over the
 # largest curvature that rows of the usual length may have.
 _SPREAD, _LONGEST = 0.5, 2.0
@@ -52,17 +53,26 @@ SETTINGS = {
 }  # fmt: skip
 
 
+#: Tells weights by the coordinates and a direction in these.
+Confirm = Callable[[Coordinates, Vector], Vector]
+
+
 def serves(shape: ProblemShape, u: float) -> bool:
     """Whether a fit with so many rows behind one weight, times µ, is to be found so."""
     plain = shape.loss.multiclass and not shape.several_rows and not shape.weighted
-    return plain and shape.intercept != 0.0 and u < _FEW and u * shape.dim >= LEAST_ROWS
+    return plain and shape.intercept != 0.0 and u < _FEW and u * shape.dim >= _ROWS
 
 
 def planned(shape: ProblemShape, limit: float, release: Release) -> dict[str, Any]:
     """Settle the accesses besides the gradients of the first descent."""
-    query = CoordinateGradient(shape, _CLIP, limit, True, 2)
-    along = release(_ALONG / STEPS, query, "gradient along the weights")
-    return {"row_lengths": _lengths.planned(shape, _LENGTHS, release), "along": along}
+    lengths = _lengths.planned(shape, _LENGTHS, release)
+    return {"row_lengths": lengths, "along": along(shape, limit, release)}
+
+
+def along(shape: ProblemShape, limit: float, release: Release, directions: int = 1) -> Gaussian:
+    """Settle the gradients along so many directions and the constant."""
+    query = CoordinateGradient(shape, CLIP, limit, True, directions + 1)
+    return release(_ALONG / STEPS, query, "gradient along the weights")
 
 
 def with_steps(settings: Settings, shape: ProblemShape) -> Settings:
@@ -72,37 +82,29 @@ def with_steps(settings: Settings, shape: ProblemShape) -> Settings:
     return replace(settings, step=min(_LONGEST / shape.dim, _SPREAD / by_noise))
 
 
-@dataclass(frozen=True)
-class Start:
-    """Where the first descent begins, in the coordinates, and the margins' deviation there."""
-
-    v: Vector
-    length: float = 0.0
-
-
 def descended(
     settings: Settings,
     shape: ProblemShape,
     curator: Curator,
     coordinates: Coordinates,
-    begin: Callable[[Coordinates], Start] | None = None,
+    confirm: Confirm | None = None,
 ) -> tuple[Vector, Coordinates, Vector]:
     """The weights, the coordinates, and the norms of the noisy mean gradients in these.
 
-    From a constant prediction, or where a function of the coordinates tells to `begin`.
+    `confirm` tells the weights in the end, by the direction and more, if that is not all.
     """
     assert settings.row_lengths is not None
     length = shape.data_norm * _lengths.told_length(settings.row_lengths, curator)
     transform = bounded(shape, _declared_units(coordinates.columns, shape, length), settings.limit)
     coordinates = replace(coordinates, transform=transform)
-    start = Start(start_of(shape.loss, coordinates)) if begin is None else begin(coordinates)
-    direction, spread, norms = _direction(settings, shape, curator, coordinates, start.v)
+    direction, spread, norms = _direction(settings, shape, curator, coordinates)
     direction = _limited(direction, coordinates.columns) / spread
+    if confirm is not None:
+        return confirm(coordinates, direction), coordinates, norms
     pair = np.column_stack([transform[:, :-1] @ direction, transform[:, -1]])
     pair = bounded(shape, pair, settings.limit)
     two = replace(coordinates, transform=pair)
-    far, constant = _confirmed(settings, shape, curator, two, transform, start)
-    return transform[:, :-1] @ start.v[:-1] + pair @ [far, constant], coordinates, norms
+    return pair @ _confirmed(settings, shape, curator, two), coordinates, norms
 
 
 def _declared_units(columns: Columns, shape: ProblemShape, length: float) -> Matrix:
@@ -116,14 +118,10 @@ def _declared_units(columns: Columns, shape: ProblemShape, length: float) -> Mat
 
 
 def _direction(
-    settings: Settings,
-    shape: ProblemShape,
-    curator: Curator,
-    coordinates: Coordinates,
-    start: Vector,
+    settings: Settings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
 ) -> tuple[Vector, float, Vector]:
-    """How far a descent goes, how far apart that moves margins, and the gradients' norms."""
-    mechanism, v = settings.gradient, start.copy()
+    """Where a descent ends, how far apart the margins are about, and the gradients' norms."""
+    mechanism, v = settings.gradient, start_of(shape.loss, coordinates)
     assert mechanism.query is not None
     fixed = curator.fix(mechanism.query, coordinates.transform)
     points, slopes = np.zeros((2, settings.iterations, shape.dim - 1))
@@ -134,7 +132,7 @@ def _direction(
     noise = settings.step * mechanism.stddev / shape.n_samples / settings.curvature
     by_noise = settings.iterations * shape.dim * noise**2
     # Slopes along the way tell the margins' variance where it is more than noise makes it.
-    end, gone = v[:-1] - start[:-1], points - points.mean(axis=0)
+    end, gone = v[:-1], points - points.mean(axis=0)
     along = gone @ end
     bent = float(along @ (slopes @ end)) / settings.curvature
     variance = float(end @ end) * bent / float(along @ along)
@@ -152,26 +150,17 @@ def _limited(direction: Vector, columns: Columns) -> Vector:
 
 
 def _confirmed(
-    settings: Settings,
-    shape: ProblemShape,
-    curator: Curator,
-    coordinates: Coordinates,
-    before: Matrix,
-    start: Start,
-) -> tuple[float, float]:
-    """How far to go along the direction and the constant, which the coordinates are.
-
-    From the start, in the coordinates `before`.
-    """
+    settings: Settings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
+) -> Vector:
+    """How far to go along the direction and the constant, which the coordinates are."""
     along, transform, secants = settings.along, coordinates.transform, Secants(1)
-    origin = before[:, :-1] @ start.v[:-1]
     assert along is not None and along.query is not None
     fixed = curator.fix(along.query, transform)
     noise = along.stddev / shape.n_samples / settings.curvature
-    v, followed = np.array([0.0, float(start.v[-1])]), 0.0
+    v, followed = np.array([0.0, float(start_of(shape.loss, coordinates)[-1])]), 0.0
     points, slopes = np.zeros((2, STEPS, 2))
     for k in range(STEPS):
-        told = curator.release(along, fixed, origin + transform @ v) / shape.n_samples
+        told = curator.release(along, fixed, transform @ v) / shape.n_samples
         points[k], slopes[k] = v, told / settings.curvature
         secants.add(v, slopes[k], noise, followed)
         followed = 1.0 / max(1.0, secants.most)
@@ -182,14 +171,12 @@ def _confirmed(
     far = float(np.mean(points[_BEGIN:, 0] - slopes[_BEGIN:, 0] / curved))
     # Points follow the noise of the gradients before them, so that their errors are not apart.
     far = max(0.0, far) * sure(far, noise / curved / math.sqrt(_APART))
-    # Margins of a standard normal number, or less, beside those of the start.
-    width = math.sqrt(min(1.0, curved))
-    asked = points.mean(axis=0)
+    # Margins of a standard normal number, or less.
+    width = np.array([math.sqrt(min(1.0, curved)), 1.0])
     second = replace(
-        settings, gradient=along, iterations=STEPS, average=1.0, clip=_CLIP / math.sqrt(2.0),
+        settings, gradient=along, iterations=STEPS, average=1.0, clip=CLIP / math.sqrt(2.0),
         consistent=True, rows_per_weight=math.inf,
     )  # fmt: skip
-    end = np.array([math.hypot(width * far, start.length), v[1]])
-    asked = np.array([math.hypot(width * asked[0], start.length), asked[1]])
-    told = settings.curvature * slopes.mean(axis=0)
-    return far, settled_intercept(end, asked, told, second, shape, coordinates, 1.0)
+    averages = width * points.mean(axis=0), settings.curvature * slopes.mean(axis=0)
+    end = width * [far, v[1]]
+    return np.array([far, settled_intercept(end, *averages, second, shape, coordinates, 1.0)])

@@ -1,11 +1,13 @@
-"""Weights that are known beforehand, where rows are far fewer than weights: how far to go.
+"""Weights that are known beforehand, where rows are far fewer than weights: one number more.
 
-Along known weights a row is one number, its margin, and a few releases of the slope of that and of
-the constant tell which multiple of the weights rows follow: all of them, none, or another.  These
-are weighed by Bayes' law, with margins that are taken for normal.  What is left of the budget makes
-a fit that begins there, as one without a prior begins at a constant (`_few_rows.py`).
+A fit without a prior finds one direction there, and gradients along it and the constant tell how
+far to go (`_few_rows.py`).  With known weights these tell it of three numbers together: the
+multiple of the known weights that rows follow, none or the opposite if need be, the direction, and
+the constant.  Margins along both are taken for normal, of unknown widths and correlation, and
+labels for logistic; the gradients' noise is known.  So what is most likely is a least-squares
+problem of eight numbers, and each gradient is released at what is so by then.
 
-Privacy: Gaussian releases, whose noise is fixed beforehand; the rest is post-processing.
+Privacy: the accesses of a fit without a prior, of one coordinate more; the rest is post-processing.
 docs/priors.md has what it brings, and where it does not.
 """
 
@@ -13,58 +15,46 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.optimize import least_squares
 from scipy.special import expit
 
-from dpfast._typing import Vector
+from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
-from dpfast.mechanisms import Gaussian
 from dpfast.privacy import Budget
 from dpfast.privacy.calibration import budget_mu
-from dpfast.queries import CoordinateGradient, bounded
+from dpfast.queries import bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _few_rows, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers._coordinates import Coordinates
-from dpfast.solvers._few_rows import Start
 from dpfast.solvers._shares import releases
-from dpfast.solvers._whitened_descent import Settings
-from dpfast.solvers._whitened_rules import rows_per_weight
+from dpfast.solvers._whitened_descent import Settings, start_of
+from dpfast.solvers._whitened_rules import rows_per_weight, sure
 
-# Releases along the weights.
-_STEPS = 3
-# Their share of the budget, in units of mu²: the square of the first over all rows, times µ, and
-# at most the second.  And their clip norm.
-_FOR_LINE, _MOST, _CLIP = 30.0, 0.15, 1.0
-# Probabilities that rows follow the weights, or none; else multiples of these are normal around 0,
-# with this deviation.
-_RIGHT, _NONE, _DEVIATION = 0.4, 0.2, 1.0
-_MULTIPLES = np.linspace(-2.0, 2.0, 81)
-# Deviations of the margins over those of rows that are alike along all directions.
-_SPREADS = 2.0 ** np.arange(-1.0, 4.0)
-# Means of the margins, less the constant, in units of the weights' length, that are thought of, and
-# their deviation; or what the constant tells, if it is right, or right for the opposite weights.
-_OFFSETS, _OFF = np.linspace(-1.6, 1.6, 9), 0.6
-_CALIBRATED, _OPPOSITE = 0.5, 0.1
-# Shares of the positive class, in deviations of what noise there is in their count.
-_SHARES = np.linspace(-1.5, 1.5, 3)
-_NODES, _RULE = np.polynomial.hermite_e.hermegauss(31)
-_RULE = _RULE / _RULE.sum()
+# Beforehand the multiple of the known weights is half of 1, the deviation of their margins taken
+# for at most the first, and deviates by the second; that of the direction is 0, and deviates so.
+_LONGEST, _MULTIPLE, _FAR = 2.0, 1.2, 1.0
+# Deviations of the constant, of the logarithms of widths, of the correlation (its hyperbolic
+# arctangent), and of means: of widths and correlation less where public rows show them.
+_CONSTANT, _WIDTH, _CORRELATED, _CENTER, _SHOWN = 2.0, 0.7, 0.7, 0.5, 0.3
 # What slopes are taken to be wrong by, since rows are not normal.
 _NOT_NORMAL = 0.01
+_NODES, _RULE = np.polynomial.hermite_e.hermegauss(11)
+_FIRST, _SECOND = (nodes.ravel() for nodes in np.meshgrid(_NODES, _NODES))
+_SHARES = np.outer(_RULE, _RULE).ravel() / _RULE.sum() ** 2
 
 
 @dataclass(frozen=True, eq=False)
 class AlongSettings:
-    """What a fit follows that asks how far to go along known weights."""
+    """What a fit follows that asks how far to go along known weights, too."""
 
     prior: Any  # what the weights are from
     w: Vector
-    spread: float | None  # deviation of the margins along these, if it is known
-    line: Gaussian  # the releases along these
+    rows: Matrix | None  # public ones, with the constant
     descent: Settings  # a whitened descent where rows are far fewer than weights
     rows_per_weight: float
     public_rows: int
@@ -79,169 +69,155 @@ def plan_along(
     budget: Budget,
     neighboring_relation: str,
     accountant: str,
-    *,
-    spread: float | None = None,
-    public_rows: int = 0,
+    rows: Matrix | None = None,
 ) -> Plan[AlongSettings] | None:
-    """Settle a fit that begins along weights, which are from a prior; None if rows are not few."""
+    """Settle a fit along weights, which are from a prior, too; None if rows are not few."""
     how = {"neighboring_relation": neighboring_relation, "accountant": accountant}
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    share = _share(u * shape.dim)
-    if not (_few_rows.serves(shape, u) and share > 0.0 and w[: shape.n_features].any()):
+    if not (_few_rows.serves(shape, u) and w[: shape.n_features].any()):
         return None
-    mu = budget_mu(budget, accountant)
-    descent = dp_whitened_gd.plan(shape, Budget(mu=mu * math.sqrt(1.0 - share)), **how)
-    settings = descent.settings
-    query = CoordinateGradient(shape, _CLIP, settings.limit, True, 2)
-    line = releases(mu, neighboring_relation)(share / _STEPS, query, "gradient along the prior")
-    accesses = list(descent.accesses)
-    first = [mechanism for mechanism, _ in accesses].index(settings.gradient)
-    accesses.insert(first, (line, _STEPS))
-    return Plan(
-        solver=dp_whitened_gd.NAME,
-        shape=descent.shape,
-        budget=budget,
-        neighboring_relation=neighboring_relation,
-        settings=AlongSettings(
-            prior=prior,
-            w=w,
-            spread=spread,
-            line=line,
-            descent=settings,
-            rows_per_weight=settings.rows_per_weight,
-            public_rows=public_rows,
-            iterations=settings.iterations,
-            clip=settings.clip,
-        ),
-        accesses=tuple(accesses),
+    plain = dp_whitened_gd.plan(shape, budget, **how)
+    release = releases(budget_mu(budget, accountant), neighboring_relation)
+    along = _few_rows.along(shape, plain.settings.limit, release, directions=2)
+    descent = replace(plain.settings, along=along)
+    settings = AlongSettings(
+        prior=prior,
+        w=w,
+        rows=rows,
+        descent=descent,
+        rows_per_weight=descent.rows_per_weight,
+        public_rows=0 if rows is None else len(rows),
+        iterations=descent.iterations,
+        clip=descent.clip,
     )
-
-
-def _share(rows: float) -> float:
-    """Of the budget for the releases, by all rows, times µ; not so much that too little is left."""
-    return min(_MOST, (_FOR_LINE / rows) ** 2, 1.0 - (1.001 * _few_rows.LEAST_ROWS / rows) ** 2)
+    return replace(plain, settings=settings, accesses=dp_whitened_gd.accesses(descent))
 
 
 def run_along(plan: Plan[AlongSettings], curator: Curator) -> Outcome:
-    """Begin as far along the weights as rows follow these.
+    """Find a direction as without a prior, and how far to go along it and the known weights.
 
-    The history has the probability that they follow all of them, and the norms of the noisy mean
-    gradients in the coordinates.
+    The history has the multiple of these, and the norms of the noisy mean gradients in the
+    coordinates.
     """
-    settings, shape = plan.settings, plan.shape
+    settings, shape, multiples = plan.settings, plan.shape, list[float]()
     coordinates, place = dp_whitened_gd.learn_places(settings.descent, shape, curator)
-    right = []
-
-    def begin(coordinates: Coordinates) -> Start:
-        law, start = _heard(settings, shape, curator, coordinates)
-        right.append(law.probably_right())
-        return start
-
-    found = dp_whitened_gd.descended(settings.descent, shape, curator, coordinates, place, begin)
-    return replace(found, history={"prior_share": np.array(right[0]), **found.history})
+    confirm = partial(_confirmed, settings, shape, curator, multiples)
+    found = dp_whitened_gd.descended(
+        settings.descent, shape, curator, coordinates, place, confirm
+    )
+    return replace(found, history={"prior_multiple": np.array(multiples[0]), **found.history})
 
 
-def _heard(
-    settings: AlongSettings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
-) -> tuple[_Law, Start]:
-    """What the releases along the weights tell, and where to begin."""
-    transform, line, spread = coordinates.transform, settings.line, settings.spread
-    v = coordinates.of_weights(settings.w)
-    unit = max(float(np.linalg.norm(v[:-1])) if spread is None else spread, 1e-12)
-    pair = np.column_stack([transform[:, :-1] @ v[:-1] / unit, transform[:, -1]])
-    assert isinstance(line.query, CoordinateGradient)
-    pair = bounded(shape, pair, line.query.limit)
-    fixed, noise = curator.fix(line.query, pair), line.stddev / shape.n_samples
-    law = _Law.of(unit, float(v[-1]), coordinates, _SPREADS if spread is None else np.ones(1))
-    point = law.constant()
-    for _ in range(_STEPS):
-        law.hear(point, curator.release(line, fixed, pair @ point) / shape.n_samples, noise)
-        point = law.expected()
-    start = np.append(point[0] / unit * v[:-1], point[1])
-    return law, Start(start, law.width())
+def _confirmed(
+    settings: AlongSettings,
+    shape: ProblemShape,
+    curator: Curator,
+    multiples: list[float],
+    coordinates: Coordinates,
+    direction: Vector,
+) -> Vector:
+    """The weights: so far along the known ones, which is kept, the direction, and the constant."""
+    transform, along = coordinates.transform, settings.descent.along
+    assert along is not None and along.query is not None
+    known = coordinates.of_weights(settings.w)[:-1]
+    unit = max(float(np.linalg.norm(known)), 1e-12)
+    ways = transform[:, :-1] @ np.column_stack([known / unit, direction])
+    three = bounded(shape, np.column_stack([ways, transform[:, -1]]), settings.descent.limit)
+    public = None if settings.rows is None else settings.rows @ three[:, :2]
+    start = float(start_of(shape.loss, coordinates)[-1])
+    law = _Law.of(unit, start, coordinates, public, along.stddev / shape.n_samples)
+    fixed, point = curator.fix(along.query, three), np.array([0.0, 0.0, start])
+    for _ in range(_few_rows.STEPS):
+        told = curator.release(along, fixed, three @ point) / shape.n_samples
+        law.told.append((point, told))
+        point = law.likely()[:3]
+    point = law.confirmed()
+    multiples.append(float(point[0]) / unit)
+    return np.asarray(three @ point, dtype=np.float64)
 
 
 @dataclass
 class _Law:
-    """What rows may be like along the weights, as entries of vectors, and how probable it is.
+    """What rows may be like along two directions, and what labels follow along these.
 
-    Their margins are normal, and labels follow a multiple of these, whose mean probability is the
-    share of a class.
+    Eight numbers: how far labels follow each direction and the constant, the logarithms of the
+    margins' deviations, the hyperbolic arctangent of their correlation, and their means; beforehand
+    around a `guess`, with these deviations.
     """
 
-    far: Vector  # the multiple, in units of the direction
-    spread: Vector  # deviation of the rows along it
-    offset: Vector  # and mean
-    mean: Vector  # of the margins that labels follow
-    right: NDArray[np.bool_]  # whether the multiple is 1
-    log: Vector  # of the probabilities
+    guess: Vector
+    deviation: Vector
+    share: tuple[float, float]  # of the positive class, as counted, and the deviation of its noise
+    noise: float  # deviation in mean gradients
+    told: list[tuple[Vector, Vector]]  # points, and mean gradients there
 
     @classmethod
-    def of(cls, unit: float, constant: float, coordinates: Coordinates, spreads: Vector) -> _Law:
+    def of(
+        cls,
+        unit: float,
+        start: float,
+        coordinates: Coordinates,
+        public: Matrix | None,
+        noise: float,
+    ) -> _Law:
         """Before anything is released along weights that are so many units long."""
-        multiples = np.append(_MULTIPLES, [1.0, 0.0])
-        broad = np.exp(-0.5 * (_MULTIPLES / _DEVIATION) ** 2)
-        broad *= (1.0 - _RIGHT - _NONE) / broad.sum()
-        probable = np.append(broad, [_RIGHT, _NONE])
-        offsets = np.append(_OFFSETS, [0.0, 0.0])
-        other = np.exp(-0.5 * (_OFFSETS / _OFF) ** 2)
-        other *= (1.0 - _CALIBRATED - _OPPOSITE) / other.sum()
-        believed = np.append(other, [_CALIBRATED, _OPPOSITE])
-        noise, expected = coordinates.class_shares()[1], float(coordinates.probabilities()[1])
-        shares = np.clip(expected + noise * _SHARES, 0.3 * expected, 0.7 + 0.3 * expected)
-        axes = (np.arange(len(multiples)), spreads, np.arange(len(offsets)), np.arange(len(shares)))
-        k, each, at, which = (axis.ravel() for axis in np.meshgrid(*axes, indexing="ij"))
-        spread = np.asarray(each, dtype=np.float64)
-        share = shares[which]
-        log = np.log(probable[k]) + np.log(believed[at]) - 0.5 * _SHARES[which] ** 2
-        far, offset = unit * multiples[k], offsets[at]
-        own = _intercepts(share, unit * spread)
-        offset = np.where(at == len(_OFFSETS), (own - constant) / unit, offset)
-        offset = np.where(at == len(_OFFSETS) + 1, -(own + constant) / unit, offset)
-        mean = _intercepts(share, np.abs(far) * spread)
-        return cls(far, spread, offset, mean, k == len(_MULTIPLES), log)
+        guess, known = np.zeros(8), 1.0
+        if public is not None:
+            widths = np.maximum(public.std(axis=0), 1e-6)
+            both = float(np.mean(np.prod(public - public.mean(axis=0), axis=1)) / widths.prod())
+            guess[3:5] = np.log(widths)
+            guess[5], known = math.atanh(max(-0.95, min(0.95, both))), _SHOWN
+        guess[0] = 0.5 * min(unit, _LONGEST / math.exp(guess[3]))
+        guess[2] = start
+        deviation = np.array([
+            _MULTIPLE, _FAR, _CONSTANT, known * _WIDTH, known * _WIDTH, known * _CORRELATED,
+            _CENTER, _CENTER,
+        ])  # fmt: skip
+        share = float(coordinates.probabilities()[1]), float(coordinates.class_shares()[1])
+        return cls(guess, deviation, share, math.hypot(noise, _NOT_NORMAL), [])
 
-    @property
-    def probabilities(self) -> Vector:
-        found: Vector = np.exp(self.log - self.log.max())
-        found /= found.sum()
-        return found
+    def likely(self) -> Vector:
+        """The numbers that are most likely."""
+        return self._found()[0]
 
-    def constant(self) -> Vector:
-        """The best constant prediction."""
-        none = np.where(self.far == 0.0, self.probabilities, 0.0)
-        return np.array([0.0, float(none @ self.mean / none.sum())])
+    def confirmed(self) -> Vector:
+        """How far to go along the directions and the constant: the second if it is no noise."""
+        likely, covariance = self._found()
+        far = max(0.0, likely[1])
+        far *= sure(far, math.sqrt(covariance[1, 1]))
+        likely += covariance[:, 1] / covariance[1, 1] * (far - likely[1])
+        return likely[:3]
 
-    def expected(self) -> Vector:
-        """How far to go along the weights, and the constant there."""
-        p = self.probabilities
-        constant = float(p @ (self.mean - self.far * self.offset))
-        return np.array([float(p @ self.far), constant])
+    def _found(self) -> tuple[Vector, Matrix]:
+        """What is most likely, and the covariance around it."""
+        found = least_squares(self._missed, np.zeros(8), max_nfev=30)
+        covariance = np.linalg.inv(found.jac.T @ found.jac)
+        scale = self.deviation
+        return self.guess + scale * found.x, covariance * np.outer(scale, scale)
 
-    def width(self) -> float:
-        """Deviation of the margins there."""
-        p = self.probabilities
-        return abs(float(p @ self.far)) * math.sqrt(float(p @ self.spread**2))
-
-    def probably_right(self) -> float:
-        return float(self.probabilities @ self.right)
-
-    def hear(self, point: Vector, told: Vector, noise: float) -> None:
-        """Take in mean slopes along the weights and the constant at a point, clipped there."""
-        z = self.offset + self.spread * _NODES[:, None]
-        predicted = expit(point[0] * z + point[1])
-        positive = expit(self.mean + self.far * self.spread * _NODES[:, None])
-        kept = _CLIP / np.sqrt(z**2 + 1.0) / np.maximum(predicted, 1.0 - predicted)
-        slopes = _RULE[:, None] * np.minimum(1.0, kept) * (predicted - positive)
-        missed = (told[0] - (slopes * z).sum(axis=0)) ** 2 + (told[1] - slopes.sum(axis=0)) ** 2
-        self.log = self.log - 0.5 * missed / (noise**2 + _NOT_NORMAL**2)
+    def _missed(self, x: Vector) -> Vector:
+        """Residuals of the releases, and of what was believed, over their deviations."""
+        numbers = self.guess + self.deviation * x
+        z = _rows(numbers)
+        positive = expit(z @ numbers[:3])
+        share = (float(_SHARES @ positive) - self.share[0]) / self.share[1]
+        missed = [x, np.array([share])]
+        missed += [(_slopes(z, positive, at) - told) / self.noise for at, told in self.told]
+        return np.concatenate(missed)
 
 
-def _intercepts(shares: Vector, widths: Vector) -> Vector:
-    """Means of normal margins of these deviations, whose mean probabilities are the shares."""
-    found: Vector = np.log(shares / (1.0 - shares)) * np.sqrt(1.0 + widths**2 / 2.9)
-    for _ in range(3):
-        p = expit(widths * _NODES[:, None] + found)
-        steepness = np.maximum(_RULE @ (p * (1.0 - p)), 1e-6)
-        found = found - np.clip((_RULE @ p - shares) / steepness, -1.0, 1.0)
-    return found
+def _rows(numbers: Vector) -> Matrix:
+    """Nodes of the normal law of the margins, and the constant."""
+    one, two = np.exp(numbers[3:5])
+    shared = math.tanh(numbers[5])
+    second = shared * _FIRST + math.sqrt(1.0 - shared**2) * _SECOND
+    ways = numbers[6] + one * _FIRST, numbers[7] + two * second
+    return np.column_stack([*ways, np.ones(len(_FIRST))])
+
+
+def _slopes(z: Matrix, positive: Vector, point: Vector) -> Vector:
+    """Mean gradients at a point, of rows that are clipped as the query clips them."""
+    predicted = expit(z @ point)
+    reach = _few_rows.CLIP / np.linalg.norm(z, axis=1)
+    kept = np.minimum(1.0, reach / np.maximum(predicted, 1.0 - predicted))
+    return np.asarray((_SHARES * kept * (predicted - positive)) @ z, dtype=np.float64)

@@ -646,15 +646,15 @@ def descended(
     curator: Curator,
     coordinates: Coordinates,
     place: Place | None,
-    begin: Callable[[Coordinates], _few_rows.Start] | None = None,
+    confirm: _few_rows.Confirm | None = None,
 ) -> Outcome:
     """Where a descent in the coordinates led, for a loss without a log link.
 
-    Where rows are far fewer than weights, it may `begin` elsewhere than at a constant.
+    Where rows are far fewer than weights, one may `confirm` the direction that it found otherwise.
     """
     unit, change, kept = 1.0, 1.0, None
     if settings.along is not None:
-        w, coordinates, norms = _few_rows.descended(settings, shape, curator, coordinates, begin)
+        w, coordinates, norms = _few_rows.descended(settings, shape, curator, coordinates, confirm)
     else:
         whole, shape = shape, replace(shape, loss=settings.loss)
         settings, coordinates = counted(settings, shape, curator, coordinates)

@@ -210,11 +210,9 @@ def plan_with_rows(
             f"X must have at most {MOST_KNOWN} columns, the intercept's included, for a fit with "
             f"public rows; got {shape.dim}."
         )
-    spread, known = float(np.std(prior.X @ prior.origin)), len(prior.y)
     few = plan_along(
-        shape, prior, prior.origin, budget, neighboring_relation, accountant,
-        spread=spread, public_rows=known,
-    )  # fmt: skip
+        shape, prior, prior.origin, budget, neighboring_relation, accountant, prior.X
+    )
     if few is not None:
         return few
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
