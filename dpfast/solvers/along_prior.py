@@ -33,14 +33,14 @@ from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers._coordinates import Coordinates
 from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_descent import Settings, start_of
-from dpfast.solvers._whitened_rules import rows_per_weight, sure
+from dpfast.solvers._whitened_rules import rows_per_weight
 
 # Beforehand the multiple of the known weights is half of 1, the deviation of their margins taken
 # for at most the first, and deviates by the second; that of the direction is 0, and deviates so.
-_LONGEST, _MULTIPLE, _FAR = 2.0, 1.2, 1.0
+_RIGHT, _MOVED, _MULTIPLE, _FAR = 0.5, 0.1, 1.2, 1.0
 # Deviations of the constant, of the logarithms of widths, of the correlation (its hyperbolic
 # arctangent), and of means: of widths and correlation less where public rows show them.
-_CONSTANT, _WIDTH, _CORRELATED, _CENTER, _SHOWN = 2.0, 0.7, 0.7, 0.5, 0.3
+_CONSTANT, _WIDTH, _CORRELATED, _CENTER = 2.0, 1.0, 0.7, 0.5
 # What slopes are taken to be wrong by, since rows are not normal.
 _NOT_NORMAL = 0.01
 _NODES, _RULE = np.polynomial.hermite_e.hermegauss(11)
@@ -54,7 +54,6 @@ class AlongSettings:
 
     prior: Any  # what the weights are from
     w: Vector
-    rows: Matrix | None  # public ones, with the constant
     descent: Settings  # a whitened descent where rows are far fewer than weights
     rows_per_weight: float
     public_rows: int
@@ -69,7 +68,7 @@ def plan_along(
     budget: Budget,
     neighboring_relation: str,
     accountant: str,
-    rows: Matrix | None = None,
+    public_rows: int = 0,
 ) -> Plan[AlongSettings] | None:
     """Settle a fit along weights, which are from a prior, too; None if rows are not few."""
     how = {"neighboring_relation": neighboring_relation, "accountant": accountant}
@@ -83,10 +82,9 @@ def plan_along(
     settings = AlongSettings(
         prior=prior,
         w=w,
-        rows=rows,
         descent=descent,
         rows_per_weight=descent.rows_per_weight,
-        public_rows=0 if rows is None else len(rows),
+        public_rows=public_rows,
         iterations=descent.iterations,
         clip=descent.clip,
     )
@@ -99,20 +97,20 @@ def run_along(plan: Plan[AlongSettings], curator: Curator) -> Outcome:
     The history has the multiple of these, and the norms of the noisy mean gradients in the
     coordinates.
     """
-    settings, shape, multiples = plan.settings, plan.shape, list[float]()
+    settings, shape, shares = plan.settings, plan.shape, list[float]()
     coordinates, place = dp_whitened_gd.learn_places(settings.descent, shape, curator)
-    confirm = partial(_confirmed, settings, shape, curator, multiples)
+    confirm = partial(_confirmed, settings, shape, curator, shares)
     found = dp_whitened_gd.descended(
         settings.descent, shape, curator, coordinates, place, confirm
     )
-    return replace(found, history={"prior_multiple": np.array(multiples[0]), **found.history})
+    return replace(found, history={"prior_share": np.array(shares[0]), **found.history})
 
 
 def _confirmed(
     settings: AlongSettings,
     shape: ProblemShape,
     curator: Curator,
-    multiples: list[float],
+    shares: list[float],
     coordinates: Coordinates,
     direction: Vector,
 ) -> Vector:
@@ -123,16 +121,14 @@ def _confirmed(
     unit = max(float(np.linalg.norm(known)), 1e-12)
     ways = transform[:, :-1] @ np.column_stack([known / unit, direction])
     three = bounded(shape, np.column_stack([ways, transform[:, -1]]), settings.descent.limit)
-    public = None if settings.rows is None else settings.rows @ three[:, :2]
     start = float(start_of(shape.loss, coordinates)[-1])
-    law = _Law.of(unit, start, coordinates, public, along.stddev / shape.n_samples)
+    law = _Law.of(unit, start, coordinates, along.stddev / shape.n_samples)
     fixed, point = curator.fix(along.query, three), np.array([0.0, 0.0, start])
     for _ in range(_few_rows.STEPS):
         told = curator.release(along, fixed, three @ point) / shape.n_samples
         law.told.append((point, told))
-        point = law.likely()[:3]
-    point = law.confirmed()
-    multiples.append(float(point[0]) / unit)
+        point, right = law.expected()
+    shares.append(right)
     return np.asarray(three @ point, dtype=np.float64)
 
 
@@ -141,69 +137,60 @@ class _Law:
     """What rows may be like along two directions, and what labels follow along these.
 
     Eight numbers: how far labels follow each direction and the constant, the logarithms of the
-    margins' deviations, the hyperbolic arctangent of their correlation, and their means; beforehand
-    around a `guess`, with these deviations.
+    margins' deviations, the hyperbolic arctangent of their correlation, and their means.
     """
 
-    guess: Vector
-    deviation: Vector
+    beliefs: list[tuple[float, Vector, Vector]]  # probability, most likely numbers, deviations
     share: tuple[float, float]  # of the positive class, as counted, and the deviation of its noise
     noise: float  # deviation in mean gradients
     told: list[tuple[Vector, Vector]]  # points, and mean gradients there
 
     @classmethod
-    def of(
-        cls,
-        unit: float,
-        start: float,
-        coordinates: Coordinates,
-        public: Matrix | None,
-        noise: float,
-    ) -> _Law:
+    def of(cls, unit: float, start: float, coordinates: Coordinates, noise: float) -> _Law:
         """Before anything is released along weights that are so many units long."""
-        guess, known = np.zeros(8), 1.0
-        if public is not None:
-            widths = np.maximum(public.std(axis=0), 1e-6)
-            both = float(np.mean(np.prod(public - public.mean(axis=0), axis=1)) / widths.prod())
-            guess[3:5] = np.log(widths)
-            guess[5], known = math.atanh(max(-0.95, min(0.95, both))), _SHOWN
-        guess[0] = 0.5 * min(unit, _LONGEST / math.exp(guess[3]))
-        guess[2] = start
-        deviation = np.array([
-            _MULTIPLE, _FAR, _CONSTANT, known * _WIDTH, known * _WIDTH, known * _CORRELATED,
-            _CENTER, _CENTER,
-        ])  # fmt: skip
+        beliefs = []
+        for probability, multiple, apart in (
+            (_RIGHT, unit, _MOVED * unit),
+            (1.0 - _RIGHT, 0.0, _MULTIPLE),
+        ):
+            guess = np.array([multiple, 0.0, start, 0.0, 0.0, 0.0, 0.0, 0.0])
+            deviation = np.array(
+                [apart, _FAR, _CONSTANT, _WIDTH, _WIDTH, _CORRELATED, _CENTER, _CENTER]
+            )
+            beliefs.append((probability, guess, deviation))
         share = float(coordinates.probabilities()[1]), float(coordinates.class_shares()[1])
-        return cls(guess, deviation, share, math.hypot(noise, _NOT_NORMAL), [])
+        return cls(beliefs, share, math.hypot(noise, _NOT_NORMAL), [])
 
-    def likely(self) -> Vector:
-        """The numbers that are most likely."""
-        return self._found()[0]
+    def expected(self) -> tuple[Vector, float]:
+        """How far to go along the directions and the constant, and whether the prior is right.
 
-    def confirmed(self) -> Vector:
-        """How far to go along the directions and the constant: the second if it is no noise."""
-        likely, covariance = self._found()
-        far = max(0.0, likely[1])
-        far *= sure(far, math.sqrt(covariance[1, 1]))
-        likely += covariance[:, 1] / covariance[1, 1] * (far - likely[1])
-        return likely[:3]
+        Less along the second, the more of it may be noise.
+        """
+        found, evidence = [], []
+        for probability, guess, deviation in self.beliefs:
+            missed = partial(self._missed, guess, deviation)
+            fit = least_squares(missed, np.zeros(8), method="lm")
+            covariance = np.linalg.inv(fit.jac.T @ fit.jac)
+            numbers = guess + deviation * fit.x
+            far, doubt = max(0.0, numbers[1]), covariance[1, 1] * deviation[1] ** 2
+            change = far * far**2 / (far**2 + doubt) - numbers[1]
+            numbers += deviation * covariance[:, 1] * deviation[1] / doubt * change
+            found.append(numbers[:3])
+            known = 0.5 * float(np.linalg.slogdet(covariance)[1])
+            evidence.append(math.log(probability) - fit.cost + known)
+        weights = np.exp(np.array(evidence) - max(evidence))
+        weights /= weights.sum()
+        return np.asarray(weights @ np.array(found)), float(weights[0])
 
-    def _found(self) -> tuple[Vector, Matrix]:
-        """What is most likely, and the covariance around it."""
-        found = least_squares(self._missed, np.zeros(8), max_nfev=30)
-        covariance = np.linalg.inv(found.jac.T @ found.jac)
-        scale = self.deviation
-        return self.guess + scale * found.x, covariance * np.outer(scale, scale)
-
-    def _missed(self, x: Vector) -> Vector:
+    def _missed(self, guess: Vector, deviation: Vector, x: Vector) -> Vector:
         """Residuals of the releases, and of what was believed, over their deviations."""
-        numbers = self.guess + self.deviation * x
+        numbers = guess + deviation * x
         z = _rows(numbers)
         positive = expit(z @ numbers[:3])
         share = (float(_SHARES @ positive) - self.share[0]) / self.share[1]
-        missed = [x, np.array([share])]
-        missed += [(_slopes(z, positive, at) - told) / self.noise for at, told in self.told]
-        return np.concatenate(missed)
+        points, told = (np.array(each) for each in zip(*self.told, strict=True))
+        missed = (_slopes(z, positive, points) - told) / self.noise
+        return np.concatenate([x, [share], missed.ravel()])
 
 
 def _rows(numbers: Vector) -> Matrix:
@@ -215,9 +202,9 @@ def _rows(numbers: Vector) -> Matrix:
     return np.column_stack([*ways, np.ones(len(_FIRST))])
 
 
-def _slopes(z: Matrix, positive: Vector, point: Vector) -> Vector:
-    """Mean gradients at a point, of rows that are clipped as the query clips them."""
-    predicted = expit(z @ point)
+def _slopes(z: Matrix, positive: Vector, points: Matrix) -> Matrix:
+    """Mean gradients at points, of rows that are clipped as the query clips them."""
+    predicted = expit(points @ z.T)
     reach = _few_rows.CLIP / np.linalg.norm(z, axis=1)
     kept = np.minimum(1.0, reach / np.maximum(predicted, 1.0 - predicted))
     return np.asarray((_SHARES * kept * (predicted - positive)) @ z, dtype=np.float64)

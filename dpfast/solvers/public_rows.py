@@ -211,7 +211,7 @@ def plan_with_rows(
             f"public rows; got {shape.dim}."
         )
     few = plan_along(
-        shape, prior, prior.origin, budget, neighboring_relation, accountant, prior.X
+        shape, prior, prior.origin, budget, neighboring_relation, accountant, len(prior.y)
     )
     if few is not None:
         return few
