@@ -37,10 +37,10 @@ from dpfast.solvers._whitened_rules import rows_per_weight
 
 # Beforehand the multiple of the known weights is half of 1, the deviation of their margins taken
 # for at most the first, and deviates by the second; that of the direction is 0, and deviates so.
-_RIGHT, _MOVED, _MULTIPLE, _FAR = 0.5, 0.1, 1.2, 1.0
+_RIGHT, _SHIFTED, _LONG, _MOVED, _CONSTANT_MOVED, _MULTIPLE, _FAR = 0.4, 0.1, 2.0, 0.1, 0.2, 1.2, 1.0
 # Deviations of the constant, of the logarithms of widths, of the correlation (its hyperbolic
 # arctangent), and of means: of widths and correlation less where public rows show them.
-_CONSTANT, _WIDTH, _CORRELATED, _CENTER = 2.0, 1.0, 0.7, 0.5
+_CONSTANT, _KNOWN, _WIDTH, _CORRELATED, _CENTER = 1.0, 0.3, 0.7, 0.7, 0.5
 # What slopes are taken to be wrong by, since rows are not normal.
 _NOT_NORMAL = 0.01
 _NODES, _RULE = np.polynomial.hermite_e.hermegauss(11)
@@ -117,12 +117,12 @@ def _confirmed(
     """The weights: so far along the known ones, which is kept, the direction, and the constant."""
     transform, along = coordinates.transform, settings.descent.along
     assert along is not None and along.query is not None
-    known = coordinates.of_weights(settings.w)[:-1]
-    unit = max(float(np.linalg.norm(known)), 1e-12)
-    ways = transform[:, :-1] @ np.column_stack([known / unit, direction])
+    v = coordinates.of_weights(settings.w)
+    unit = max(float(np.linalg.norm(v[:-1])), 1e-12)
+    ways = transform[:, :-1] @ np.column_stack([v[:-1] / unit, direction])
     three = bounded(shape, np.column_stack([ways, transform[:, -1]]), settings.descent.limit)
     start = float(start_of(shape.loss, coordinates)[-1])
-    law = _Law.of(unit, start, coordinates, along.stddev / shape.n_samples)
+    law = _Law.of(unit, float(v[-1]), start, coordinates, along.stddev / shape.n_samples)
     fixed, point = curator.fix(along.query, three), np.array([0.0, 0.0, start])
     for _ in range(_few_rows.STEPS):
         told = curator.release(along, fixed, three @ point) / shape.n_samples
@@ -146,18 +146,22 @@ class _Law:
     told: list[tuple[Vector, Vector]]  # points, and mean gradients there
 
     @classmethod
-    def of(cls, unit: float, start: float, coordinates: Coordinates, noise: float) -> _Law:
-        """Before anything is released along weights that are so many units long."""
-        beliefs = []
-        for probability, multiple, apart in (
-            (_RIGHT, unit, _MOVED * unit),
-            (1.0 - _RIGHT, 0.0, _MULTIPLE),
-        ):
-            guess = np.array([multiple, 0.0, start, 0.0, 0.0, 0.0, 0.0, 0.0])
-            deviation = np.array(
-                [apart, _FAR, _CONSTANT, _WIDTH, _WIDTH, _CORRELATED, _CENTER, _CENTER]
-            )
-            beliefs.append((probability, guess, deviation))
+    def of(
+        cls, unit: float, constant: float, start: float, coordinates: Coordinates, noise: float
+    ) -> _Law:
+        """Before anything is released along weights of that length, which have a constant."""
+        right = min(1.0, (_LONG / unit) ** 4)
+        apart = _MOVED * unit
+        beliefs = [
+            (_RIGHT * right, unit, apart, _MOVED, constant, _CONSTANT_MOVED),
+            (_SHIFTED * right, unit, apart, _FAR, start, _CONSTANT),
+            (1.0 - (_RIGHT + _SHIFTED) * right, 0.0, _MULTIPLE, _FAR, start, _CONSTANT),
+        ]
+        spread = [_KNOWN, _WIDTH, _CORRELATED, _CENTER, _CENTER]
+        beliefs = [
+            (probability, np.array([most, 0.0, at] + 5 * [0.0]), np.array([*sizes, off, *spread]))
+            for probability, most, *sizes, at, off in beliefs
+        ]
         share = float(coordinates.probabilities()[1]), float(coordinates.class_shares()[1])
         return cls(beliefs, share, math.hypot(noise, _NOT_NORMAL), [])
 
@@ -180,7 +184,7 @@ class _Law:
             evidence.append(math.log(probability) - fit.cost + known)
         weights = np.exp(np.array(evidence) - max(evidence))
         weights /= weights.sum()
-        return np.asarray(weights @ np.array(found)), float(weights[0])
+        return np.asarray(weights @ np.array(found)), float(weights[:2].sum())
 
     def _missed(self, guess: Vector, deviation: Vector, x: Vector) -> Vector:
         """Residuals of the releases, and of what was believed, over their deviations."""
