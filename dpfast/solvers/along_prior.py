@@ -5,7 +5,8 @@ far to go (`_few_rows.py`).  With known weights these tell it of three numbers t
 multiple of the known weights that rows follow, none or the opposite if need be, the direction, and
 the constant.  Margins along both are taken for normal, of unknown widths and correlation, and
 labels for logistic; the gradients' noise is known.  So what is most likely is a least-squares
-problem of eight numbers, and each gradient is released at what is so by then.
+problem of eight numbers, for each of few beliefs about the known weights, which are weighed by
+Bayes' law (Laplace's approximation).  Each gradient is released at what is expected by then.
 
 Privacy: the accesses of a fit without a prior, of one coordinate more; the rest is post-processing.
 docs/priors.md has what it brings, and where it does not.
@@ -16,7 +17,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -35,12 +35,20 @@ from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_descent import Settings, start_of
 from dpfast.solvers._whitened_rules import rows_per_weight
 
-# Beforehand the multiple of the known weights is half of 1, the deviation of their margins taken
-# for at most the first, and deviates by the second; that of the direction is 0, and deviates so.
-_RIGHT, _SHIFTED, _LONG, _MOVED, _CONSTANT_MOVED, _MULTIPLE, _FAR = 0.4, 0.1, 2.0, 0.1, 0.2, 1.2, 1.0
-# Deviations of the constant, of the logarithms of widths, of the correlation (its hyperbolic
-# arctangent), and of means: of widths and correlation less where public rows show them.
-_CONSTANT, _KNOWN, _WIDTH, _CORRELATED, _CENTER = 1.0, 0.3, 0.7, 0.7, 0.5
+# Share of the budget for the gradients in three numbers: the square of the first over all rows,
+# times µ, and at most the second.
+_FOR_NUMBERS, _MOST = 36.0, 0.5
+# Probabilities that rows follow the known weights and their constant, and part of these;
+# less by the fourth power of how much longer these are than the third, since few margins are.
+_RIGHT, _PART, _LONG = 0.4, 0.15, 3.0
+# Then deviations of the multiple, as a share, of the way along the direction, and of the constant.
+_MOVED, _LITTLE, _CONSTANT_MOVED = 0.1, 0.1, 0.2
+# Deviations, around 0 and what class counts tell, of those that rows follow otherwise.
+_MULTIPLE, _FAR, _CONSTANT = 1.2, 1.0, 1.0
+_HALF, _HALVES = 0.5, 0.3
+# Deviations of the logarithms of the margins' deviations along the known weights and the direction,
+# of the hyperbolic arctangent of their correlation, and of their means.
+_SPREAD = (0.3, 0.7, 0.7, 0.5, 0.5)
 # What slopes are taken to be wrong by, since rows are not normal.
 _NOT_NORMAL = 0.01
 _NODES, _RULE = np.polynomial.hermite_e.hermegauss(11)
@@ -52,69 +60,72 @@ _SHARES = np.outer(_RULE, _RULE).ravel() / _RULE.sum() ** 2
 class AlongSettings:
     """What a fit follows that asks how far to go along known weights, too."""
 
-    prior: Any  # what the weights are from
-    w: Vector
+    w: Vector  # the known weights
     descent: Settings  # a whitened descent where rows are far fewer than weights
     rows_per_weight: float
-    public_rows: int
     iterations: int
     clip: float
 
 
 def plan_along(
     shape: ProblemShape,
-    prior: Any,
     w: Vector,
     budget: Budget,
     neighboring_relation: str,
     accountant: str,
-    public_rows: int = 0,
 ) -> Plan[AlongSettings] | None:
-    """Settle a fit along weights, which are from a prior, too; None if rows are not few."""
+    """Settle a fit that asks how far to go along known weights, too; None if rows are not few."""
     how = {"neighboring_relation": neighboring_relation, "accountant": accountant}
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     if not (_few_rows.serves(shape, u) and w[: shape.n_features].any()):
         return None
     plain = dp_whitened_gd.plan(shape, budget, **how)
     release = releases(budget_mu(budget, accountant), neighboring_relation)
-    along = _few_rows.along(shape, plain.settings.limit, release, directions=2)
-    descent = replace(plain.settings, along=along)
+    descent = plain.settings
+    share = min(_MOST, max(_few_rows.ALONG, (_FOR_NUMBERS / (u * shape.dim)) ** 2))
+    left, query = descent.gradient_share + _few_rows.ALONG - share, descent.gradient.query
+    assert query is not None
+    gradient = release(left / descent.iterations, query, descent.gradient.where)
+    along = _few_rows.along(shape, descent.limit, release, share, directions=2)
+    descent = replace(descent, along=along, gradient=gradient, gradient_share=left)
+    descent = _few_rows.with_steps(descent, shape)
     settings = AlongSettings(
-        prior=prior,
         w=w,
         descent=descent,
         rows_per_weight=descent.rows_per_weight,
-        public_rows=public_rows,
         iterations=descent.iterations,
         clip=descent.clip,
     )
-    return replace(plain, settings=settings, accesses=dp_whitened_gd.accesses(descent))
+    return Plan(
+        solver=plain.solver,
+        shape=plain.shape,
+        budget=budget,
+        neighboring_relation=neighboring_relation,
+        settings=settings,
+        accesses=dp_whitened_gd.accesses(descent),
+        expected=plain.expected,
+    )
 
 
 def run_along(plan: Plan[AlongSettings], curator: Curator) -> Outcome:
     """Find a direction as without a prior, and how far to go along it and the known weights.
 
-    The history has the multiple of these, and the norms of the noisy mean gradients in the
-    coordinates.
+    The history has the norms of the noisy mean gradients in the coordinates.
     """
-    settings, shape, shares = plan.settings, plan.shape, list[float]()
+    settings, shape = plan.settings, plan.shape
     coordinates, place = dp_whitened_gd.learn_places(settings.descent, shape, curator)
-    confirm = partial(_confirmed, settings, shape, curator, shares)
-    found = dp_whitened_gd.descended(
-        settings.descent, shape, curator, coordinates, place, confirm
-    )
-    return replace(found, history={"prior_share": np.array(shares[0]), **found.history})
+    confirm = partial(_confirmed, settings, shape, curator)
+    return dp_whitened_gd.descended(settings.descent, shape, curator, coordinates, place, confirm)
 
 
 def _confirmed(
     settings: AlongSettings,
     shape: ProblemShape,
     curator: Curator,
-    shares: list[float],
     coordinates: Coordinates,
     direction: Vector,
 ) -> Vector:
-    """The weights: so far along the known ones, which is kept, the direction, and the constant."""
+    """The weights: so far along the known ones, along the direction, and along the constant."""
     transform, along = coordinates.transform, settings.descent.along
     assert along is not None and along.query is not None
     v = coordinates.of_weights(settings.w)
@@ -127,8 +138,7 @@ def _confirmed(
     for _ in range(_few_rows.STEPS):
         told = curator.release(along, fixed, three @ point) / shape.n_samples
         law.told.append((point, told))
-        point, right = law.expected()
-    shares.append(right)
+        point = law.expected()
     return np.asarray(three @ point, dtype=np.float64)
 
 
@@ -150,41 +160,41 @@ class _Law:
         cls, unit: float, constant: float, start: float, coordinates: Coordinates, noise: float
     ) -> _Law:
         """Before anything is released along weights of that length, which have a constant."""
-        right = min(1.0, (_LONG / unit) ** 4)
-        apart = _MOVED * unit
-        beliefs = [
-            (_RIGHT * right, unit, apart, _MOVED, constant, _CONSTANT_MOVED),
-            (_SHIFTED * right, unit, apart, _FAR, start, _CONSTANT),
-            (1.0 - (_RIGHT + _SHIFTED) * right, 0.0, _MULTIPLE, _FAR, start, _CONSTANT),
-        ]
-        spread = [_KNOWN, _WIDTH, _CORRELATED, _CENTER, _CENTER]
-        beliefs = [
-            (probability, np.array([most, 0.0, at] + 5 * [0.0]), np.array([*sizes, off, *spread]))
-            for probability, most, *sizes, at, off in beliefs
-        ]
+        right, apart = min(1.0, (_LONG / unit) ** 4), _MOVED * unit
+        beliefs = []
+        for probability, multiple, at, deviations in (
+            (_RIGHT * right, unit, constant, (apart, _LITTLE, _CONSTANT_MOVED)),
+            (_PART, _HALF * unit, start, (_HALVES * unit, _FAR, _CONSTANT)),
+            (1.0 - _RIGHT * right - _PART, 0.0, start, (_MULTIPLE, _FAR, _CONSTANT)),
+        ):
+            guess = np.array([multiple, 0.0, at, *np.zeros(len(_SPREAD))])
+            beliefs.append((probability, guess, np.array(deviations + _SPREAD)))
         share = float(coordinates.probabilities()[1]), float(coordinates.class_shares()[1])
         return cls(beliefs, share, math.hypot(noise, _NOT_NORMAL), [])
 
-    def expected(self) -> tuple[Vector, float]:
-        """How far to go along the directions and the constant, and whether the prior is right.
-
-        Less along the second, the more of it may be noise.
-        """
-        found, evidence = [], []
-        for probability, guess, deviation in self.beliefs:
-            missed = partial(self._missed, guess, deviation)
-            fit = least_squares(missed, np.zeros(8), method="lm")
-            covariance = np.linalg.inv(fit.jac.T @ fit.jac)
-            numbers = guess + deviation * fit.x
-            far, doubt = max(0.0, numbers[1]), covariance[1, 1] * deviation[1] ** 2
-            change = far * far**2 / (far**2 + doubt) - numbers[1]
-            numbers += deviation * covariance[:, 1] * deviation[1] / doubt * change
-            found.append(numbers[:3])
-            known = 0.5 * float(np.linalg.slogdet(covariance)[1])
-            evidence.append(math.log(probability) - fit.cost + known)
-        weights = np.exp(np.array(evidence) - max(evidence))
+    def expected(self) -> Vector:
+        """How far to go along the directions and the constant."""
+        fits = [self._likely(*belief) for belief in self.beliefs]
+        evidence = np.array([each for _, each in fits])
+        weights = np.exp(evidence - evidence.max())
         weights /= weights.sum()
-        return np.asarray(weights @ np.array(found)), float(weights[:2].sum())
+        expected: Vector = weights @ np.array([point for point, _ in fits])
+        return expected
+
+    def _likely(self, probability: float, guess: Vector, deviation: Vector) -> tuple[Vector, float]:
+        """What is most likely by one belief, and the logarithm of how likely that is.
+
+        Less along the direction, the more of it may be noise, and what the others are then.
+        """
+        missed = partial(self._missed, guess, deviation)
+        fit = least_squares(missed, np.zeros(len(guess)), method="lm")
+        covariance = np.linalg.inv(fit.jac.T @ fit.jac)
+        evidence = math.log(probability) - fit.cost + 0.5 * np.linalg.slogdet(covariance)[1]
+        covariance *= np.outer(deviation, deviation)
+        numbers, doubt = guess + deviation * fit.x, covariance[1, 1]
+        far = max(0.0, numbers[1])
+        numbers += covariance[:, 1] / doubt * (far**3 / (far**2 + doubt) - numbers[1])
+        return numbers[:3], float(evidence)
 
     def _missed(self, guess: Vector, deviation: Vector, x: Vector) -> Vector:
         """Residuals of the releases, and of what was believed, over their deviations."""

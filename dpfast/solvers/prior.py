@@ -118,7 +118,7 @@ def plan_refit(
     Where rows are far fewer than weights, they tell how far to go along the prior's.
     """
     check_shape(shape, budget, neighboring_relation, accountant)
-    few = plan_along(shape, prior, prior.w, budget, neighboring_relation, accountant)
+    few = plan_along(shape, prior.w, budget, neighboring_relation, accountant)
     if few is not None:
         return few
     test, left, mu = None, budget, budget_mu(budget, accountant)

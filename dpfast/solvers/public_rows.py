@@ -210,9 +210,7 @@ def plan_with_rows(
             f"X must have at most {MOST_KNOWN} columns, the intercept's included, for a fit with "
             f"public rows; got {shape.dim}."
         )
-    few = plan_along(
-        shape, prior, prior.origin, budget, neighboring_relation, accountant, len(prior.y)
-    )
+    few = plan_along(shape, prior.origin, budget, neighboring_relation, accountant)
     if few is not None:
         return few
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
