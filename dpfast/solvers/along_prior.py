@@ -37,18 +37,21 @@ from dpfast.solvers._whitened_rules import rows_per_weight
 
 # Share of the budget for the gradients in three numbers: the square of the first over all rows,
 # times µ, and at most the second.
-_FOR_NUMBERS, _MOST = 36.0, 0.5
-# Probabilities that rows follow the known weights and their constant, and part of these;
-# less by the fourth power of how much longer these are than the third, since few margins are.
-_RIGHT, _PART, _LONG = 0.4, 0.15, 3.0
+_FOR_NUMBERS, _MOST = 40.0, 0.6
+# Probabilities that rows follow all of the known weights, with their constant, and part of them;
+# the first falls with the fourth power of the length beyond the third: few margins are so long.
+_RIGHT, _PART, _LONG = 0.5, 0.15, 3.0
 # Then deviations of the multiple, as a share, of the way along the direction, and of the constant.
 _MOVED, _LITTLE, _CONSTANT_MOVED = 0.1, 0.1, 0.2
-# Deviations, around 0 and what class counts tell, of those that rows follow otherwise.
-_MULTIPLE, _FAR, _CONSTANT = 1.2, 1.0, 1.0
+# If rows follow part, its share, and the deviation of that; and deviations of the multiple, around
+# 0, where they follow neither, and of the other two, around 0 and what class counts tell.
 _HALF, _HALVES = 0.5, 0.3
+_MULTIPLE, _FAR, _CONSTANT = 1.2, 1.0, 1.0
 # Deviations of the logarithms of the margins' deviations along the known weights and the direction,
 # of the hyperbolic arctangent of their correlation, and of their means.
 _SPREAD = (0.3, 0.7, 0.7, 0.5, 0.5)
+# The most of the first two logarithms; and weights beyond which they are no direction.
+_WIDEST, _MOST_WEIGHT = 4.0, 1e12
 # What slopes are taken to be wrong by, since rows are not normal.
 _NOT_NORMAL = 0.01
 _NODES, _RULE = np.polynomial.hermite_e.hermegauss(11)
@@ -77,7 +80,8 @@ def plan_along(
     """Settle a fit that asks how far to go along known weights, too; None if rows are not few."""
     how = {"neighboring_relation": neighboring_relation, "accountant": accountant}
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    if not (_few_rows.serves(shape, u) and w[: shape.n_features].any()):
+    known = float(np.abs(w[: shape.n_features]).max(initial=0.0))
+    if not (_few_rows.serves(shape, u) and 0.0 < known < _MOST_WEIGHT):
         return None
     plain = dp_whitened_gd.plan(shape, budget, **how)
     release = releases(budget_mu(budget, accountant), neighboring_relation)
@@ -209,7 +213,7 @@ class _Law:
 
 def _rows(numbers: Vector) -> Matrix:
     """Nodes of the normal law of the margins, and the constant."""
-    one, two = np.exp(numbers[3:5])
+    one, two = np.exp(np.clip(numbers[3:5], -_WIDEST, _WIDEST))
     shared = math.tanh(numbers[5])
     second = shared * _FIRST + math.sqrt(1.0 - shared**2) * _SECOND
     ways = numbers[6] + one * _FIRST, numbers[7] + two * second
