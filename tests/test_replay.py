@@ -138,8 +138,8 @@ def test_coefficients_that_are_known(loss, relation, sign, variance, mu):
 @pytest.mark.parametrize("labels", ["told", "noise"])
 @pytest.mark.parametrize("prior", ["none", "coefficients", "public rows"])
 def test_fewer_rows_than_weights(relation, labels, prior):
-    rng = np.random.default_rng(5)
-    X = rng.uniform(-0.2, 0.2, (60, 60)) + rng.choice([-1.0, 1.0], (60, 1))
+    rng, columns = np.random.default_rng(5), 60 if prior == "none" else 90
+    X = rng.uniform(-0.2, 0.2, (60, columns)) + rng.choice([-1.0, 1.0], (60, 1))
     y = np.sign(X.sum(axis=1)) if labels == "told" else rng.choice([-1.0, 1.0], 60)
     X[7], y[7] = 9.0, 1.0
     other, sign, kept = X.copy(), y.copy(), np.arange(60) >= 0
@@ -147,9 +147,10 @@ def test_fewer_rows_than_weights(relation, labels, prior):
     kept[7] = relation == "replace_one"
     data = Problem(X, y, "logistic", data_norm=8.0)
     neighbor = Problem(other[kept], sign[kept], "logistic", data_norm=8.0)
-    budget = Budget(mu=1.9 if relation == "replace_one" else 0.95)
+    mu = 1.9 if prior == "none" else 3.6
+    budget = Budget(mu=mu if relation == "replace_one" else 0.5 * mu)
     if prior == "coefficients":
-        known = Coefficients(np.linspace(-0.2, 0.4, 61), np.eye(61), 3.0)
+        known = Coefficients(np.linspace(-0.2, 0.4, 91), np.eye(91), 3.0)
         settled = plan_refit(data.shape, known, budget, neighboring_relation=relation)
     elif prior == "public rows":
         known = from_rows(data.shape, X[8:40], y[8:40])

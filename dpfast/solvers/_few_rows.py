@@ -32,8 +32,8 @@ from dpfast.solvers._whitened_rules import sure
 # Rows behind one weight, times µ, below which this is done, and so many of all rows.
 _FEW, _ROWS = 1.5, 50.0
 # Shares of the budget for the rows' lengths and for the second descent.
-_LENGTHS, ALONG = 0.05, 0.2
-SHARE = _LENGTHS + ALONG
+_LENGTHS, _ALONG = 0.05, 0.2
+SHARE = _LENGTHS + _ALONG
 # Gradients of the second descent, how many of these come from too far, and their clip.
 STEPS, _BEGIN, CLIP = 5, 1, 1.0
 # Deviation of the margins that noise is to make, and the longest step, in units of one over the
@@ -66,15 +66,13 @@ def serves(shape: ProblemShape, u: float) -> bool:
 def planned(shape: ProblemShape, limit: float, release: Release) -> dict[str, Any]:
     """Settle the accesses besides the gradients of the first descent."""
     lengths = _lengths.planned(shape, _LENGTHS, release)
-    return {"row_lengths": lengths, "along": along(shape, limit, release, ALONG)}
+    return {"row_lengths": lengths, "along": along(shape, limit, release)}
 
 
-def along(
-    shape: ProblemShape, limit: float, release: Release, share: float, directions: int = 1
-) -> Gaussian:
-    """Settle the gradients along so many directions and the constant, by their share."""
+def along(shape: ProblemShape, limit: float, release: Release, directions: int = 1) -> Gaussian:
+    """Settle the gradients along so many directions and the constant."""
     query = CoordinateGradient(shape, CLIP, limit, True, directions + 1)
-    return release(share / STEPS, query, "gradient along the weights")
+    return release(_ALONG / STEPS, query, "gradient along the weights")
 
 
 def with_steps(settings: Settings, shape: ProblemShape) -> Settings:

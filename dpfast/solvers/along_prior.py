@@ -35,9 +35,8 @@ from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_descent import Settings, start_of
 from dpfast.solvers._whitened_rules import rows_per_weight
 
-# Share of the budget for the gradients in three numbers: the square of the first over all rows,
-# times µ, and at most the second.
-_FOR_NUMBERS, _MOST = 40.0, 0.6
+# All rows, times µ over how many one record changes, of which fewer do not tell three numbers.
+_ROWS = 100.0
 # Probabilities that rows follow all of the known weights, with their constant, and part of them;
 # the first falls with the fourth power of the length beyond the third: few margins are so long.
 _RIGHT, _PART, _LONG = 0.5, 0.15, 3.0
@@ -70,6 +69,13 @@ class AlongSettings:
     clip: float
 
 
+def serves(shape: ProblemShape, w: Vector, u: float) -> bool:
+    """Whether a fit with known weights, and so many rows behind one weight, asks so."""
+    known = float(np.abs(w[: shape.n_features]).max(initial=0.0))
+    few = _few_rows.serves(shape, u) and u * shape.dim >= _ROWS
+    return few and 0.0 < known < _MOST_WEIGHT
+
+
 def plan_along(
     shape: ProblemShape,
     w: Vector,
@@ -80,19 +86,12 @@ def plan_along(
     """Settle a fit that asks how far to go along known weights, too; None if rows are not few."""
     how = {"neighboring_relation": neighboring_relation, "accountant": accountant}
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    known = float(np.abs(w[: shape.n_features]).max(initial=0.0))
-    if not (_few_rows.serves(shape, u) and 0.0 < known < _MOST_WEIGHT):
+    if not serves(shape, w, u):
         return None
     plain = dp_whitened_gd.plan(shape, budget, **how)
     release = releases(budget_mu(budget, accountant), neighboring_relation)
-    descent = plain.settings
-    share = min(_MOST, max(_few_rows.ALONG, (_FOR_NUMBERS / (u * shape.dim)) ** 2))
-    left, query = descent.gradient_share + _few_rows.ALONG - share, descent.gradient.query
-    assert query is not None
-    gradient = release(left / descent.iterations, query, descent.gradient.where)
-    along = _few_rows.along(shape, descent.limit, release, share, directions=2)
-    descent = replace(descent, along=along, gradient=gradient, gradient_share=left)
-    descent = _few_rows.with_steps(descent, shape)
+    along = _few_rows.along(shape, plain.settings.limit, release, directions=2)
+    descent = replace(plain.settings, along=along)
     settings = AlongSettings(
         w=w,
         descent=descent,

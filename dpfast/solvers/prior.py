@@ -22,7 +22,7 @@ from dpfast.privacy import Budget, affordable
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.shape import ProblemShape
-from dpfast.solvers import _few_rows, dp_whitened_gd
+from dpfast.solvers import _few_rows, along_prior, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, entry_bound
 from dpfast.solvers._normal_rows import mean_bends
@@ -184,13 +184,13 @@ def is_of_use(
 ) -> bool:
     """Whether a fit is to begin with a prior: not where one without it serves better.
 
-    Where rows are far fewer than weights, what counts is the direction of the prior's weights, and
-    zeros have none.  A fit to so few rows knows one direction only, which rows enough for others
-    tell better.
+    Where rows are far fewer than weights, what counts is the direction of the prior's weights,
+    however well they are known.  A fit to so few rows knows one direction only, which rows enough
+    for others tell better.
     """
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    if _few_rows.serves(shape, u):
-        return bool(prior.w[: shape.n_features].any())
+    if along_prior.serves(shape, prior.w, u):
+        return True
     if u >= prior.rows_per_weight and _few_rows.serves(shape, prior.rows_per_weight):
         return False
     return tells_more(prior, shape)

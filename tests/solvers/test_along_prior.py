@@ -16,7 +16,7 @@ from dpfast.solvers.along_prior import AlongSettings, _Law
 from dpfast.solvers.prior import Coefficients, is_of_use, plan_refit
 from dpfast.solvers.public_rows import PublicSettings, from_rows, plan_with_rows
 
-ROWS, COLUMNS, BUDGET = 3000, 100, Budget(mu=0.06)
+ROWS, COLUMNS, BUDGET = 3000, 100, Budget(mu=0.08)
 ALONG = "gradient along the weights"
 
 
@@ -35,7 +35,7 @@ def known(w, rows_per_weight=3.0):
     return Coefficients(w, 0.01 * np.eye(len(w)), rows_per_weight)
 
 
-def mean_loss(problem, settled, seeds=3):
+def mean_loss(problem, settled, seeds=2):
     fits = (carry_out(settled, problem, SecureGenerator(k), Ledger(BUDGET)) for k in range(seeds))
     return np.mean([problem.objective(fit.w) / ROWS for fit in fits])
 
@@ -98,8 +98,10 @@ def test_public_quantities_alone_decide(data):
         assert isinstance(settled.settings, AlongSettings) is taken
         assert str(settled)
         assert isinstance(plan_with_rows(shape, rows, budget).settings, PublicSettings) is not taken
+    few = Budget(mu=0.06)  # one direction without a prior
+    assert not isinstance(plan_refit(shape, known(data.w), few).settings, AlongSettings)
+    assert isinstance(plan_with_rows(shape, rows, few).settings, PublicSettings)
     nothing = known(0.0 * data.w)
-    assert not is_of_use(nothing, shape, BUDGET)
     assert not isinstance(plan_refit(shape, nothing, BUDGET).settings, AlongSettings)
 
 
@@ -110,7 +112,7 @@ def test_a_prior_that_knew_one_direction_is_left_by_fits_that_know_all(data):
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-@pytest.mark.parametrize("budget", [Budget(0.4, 1e-6), Budget(rho=0.0018), BUDGET], ids=str)
+@pytest.mark.parametrize("budget", [Budget(0.4, 1e-6), Budget(rho=0.0032), BUDGET], ids=str)
 def test_what_is_charged_is_within_the_budget_and_asked_for(data, budget, relation, monkeypatch):
     if relation == "add_or_remove_one":
         budget = budget if budget.kind == "approximate" else BUDGET
@@ -133,7 +135,7 @@ def test_what_is_charged_is_within_the_budget_and_asked_for(data, budget, relati
 
 @pytest.mark.filterwarnings("ignore::dpfast.errors.QuestionableSettingWarning")
 def test_estimators_take_priors_of_both_kinds(data):
-    given = {"epsilon": 0.25, "data_norm": math.sqrt(COLUMNS), "classes": [-1.0, 1.0]}
+    given = {"epsilon": 0.35, "data_norm": math.sqrt(COLUMNS), "classes": [-1.0, 1.0]}
     X, y = data.X, data.y
     prior = CoefficientPrior(data.w[:-1], data.w[-1], 0.01 * np.eye(COLUMNS + 1))
     rng = np.random.default_rng(3)
@@ -142,5 +144,5 @@ def test_estimators_take_priors_of_both_kinds(data):
     for each in (prior, (X, y)):
         model = LogisticRegression(**given, prior=each, random_state=0).fit(rows, labels)
         assert ALONG in {event.where for event in model.privacy_.events}
-        assert model.privacy_.epsilon <= 0.25
+        assert model.privacy_.epsilon <= 0.35
         assert model.score(rows, labels) > 0.55
