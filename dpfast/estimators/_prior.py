@@ -19,7 +19,7 @@ from dpfast.privacy import Budget, PrivacyReport
 from dpfast.rows import row_lengths
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan
-from dpfast.solvers.prior import Coefficients, plan_refit, tells_more
+from dpfast.solvers.prior import Coefficients, is_of_use, plan_refit
 from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
 
 # What rounding may do to the least eigenvalue of a correlation matrix, such as a fitted model's.
@@ -153,7 +153,9 @@ def plan_with_prior(
             f"{type(prior).__name__}."
         )
     known = prior.coefficients(shape, targets)
-    return plan_refit(shape, known, budget, **how) if tells_more(known, shape) else None
+    if not is_of_use(known, shape, budget, **how):
+        return None
+    return plan_refit(shape, known, budget, **how)
 
 
 def _public_rows(prior: tuple[Any, ...], shape: ProblemShape) -> tuple[Matrix, NDArray[Any]]:

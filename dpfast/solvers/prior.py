@@ -22,7 +22,7 @@ from dpfast.privacy import Budget, affordable
 from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.shape import ProblemShape
-from dpfast.solvers import dp_whitened_gd
+from dpfast.solvers import _few_rows, along_prior, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, entry_bound
 from dpfast.solvers._normal_rows import mean_bends
@@ -30,6 +30,7 @@ from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings, tells_shares
 from dpfast.solvers._whitened_rules import automatic_narrowing, rows_per_weight
+from dpfast.solvers.along_prior import AlongSettings, plan_along
 from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
 
 # Up to so many gradients, and half of them, are released at the prior's weights, and tell whether
@@ -110,12 +111,16 @@ def plan_refit(
     *,
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
-) -> Plan[RefitSettings]:
+) -> Plan[RefitSettings] | Plan[AlongSettings]:
     """Settle a whitened descent, of which some gradients first tell whether a prior is right.
 
     If it is, the others tell where the minimum is, beside it; if not, the descent is without it.
+    Where rows are far fewer than weights, they tell how far to go along the prior's.
     """
     check_shape(shape, budget, neighboring_relation, accountant)
+    few = plan_along(shape, prior.w, budget, neighboring_relation, accountant)
+    if few is not None:
+        return few
     test, left, mu = None, budget, budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     share = min(_MOST_FOR_TEST, (_FOR_TEST / u) ** 2)
@@ -169,10 +174,33 @@ def tells_more(prior: Coefficients, shape: ProblemShape) -> bool:
     return least * entry_bound(shape) ** 2 < PRIOR_EFFECT**2
 
 
+def is_of_use(
+    prior: Coefficients,
+    shape: ProblemShape,
+    budget: Budget,
+    *,
+    neighboring_relation: str = "replace_one",
+    accountant: str = "auto",
+) -> bool:
+    """Whether a fit is to begin with a prior: not where one without it serves better.
+
+    Where rows are far fewer than weights, what counts is the direction of the prior's weights,
+    however well they are known.  A fit to so few rows knows one direction only, which rows enough
+    for others tell better.
+    """
+    u = rows_per_weight(shape, budget, neighboring_relation, accountant)
+    if along_prior.serves(shape, prior.w, u):
+        return True
+    if u >= prior.rows_per_weight and _few_rows.serves(shape, prior.rows_per_weight):
+        return False
+    return tells_more(prior, shape)
+
+
 def known_rows(plan: Plan[Any], accountant: str = "auto") -> float:
     """The rows behind a weight, times µ, that a fit by this plan and its prior know together.
 
-    0 if it is no fit to single rows with Gaussian noise.
+    Of the fit alone where it only asked how far to go along the prior's weights.  0 if it is no fit
+    to single rows with Gaussian noise.
     """
     shape = plan.shape
     if plan.solver != dp_whitened_gd.NAME or shape.unit == "group":
