@@ -38,8 +38,9 @@ from dpfast.solvers._whitened_rules import rows_per_weight
 # All rows, times µ over how many one record changes, of which fewer do not tell three numbers.
 _ROWS = 100.0
 # Probabilities that rows follow all of the known weights, with their constant, and part of them;
-# the first falls with the fourth power of the length beyond the third: few margins are so long.
-_RIGHT, _PART, _LONG = 0.5, 0.15, 3.0
+# the first falls with the fourth power of the length beyond the third, to no less than the
+# fourth of it: few margins are so long.
+_RIGHT, _PART, _LONG, _LEAST = 0.5, 0.15, 3.0, 1e-12
 # Then deviations of the multiple, as a share, of the way along the direction, and of the constant.
 _MOVED, _LITTLE, _CONSTANT_MOVED = 0.1, 0.1, 0.2
 # If rows follow part, its share, and the deviation of that; and deviations of the multiple, around
@@ -51,8 +52,11 @@ _MULTIPLE, _FAR, _CONSTANT = 1.2, 1.0, 1.0
 _SPREAD = (0.3, 0.7, 0.7, 0.5, 0.5)
 # The most of the first two logarithms; and weights beyond which they are no direction.
 _WIDEST, _MOST_WEIGHT = 4.0, 1e12
-# What slopes are taken to be wrong by, since rows are not normal.
-_NOT_NORMAL = 0.01
+# The least deviation of margins by public rows, over what it is of columns that go apart.
+_NARROWEST = 0.03
+# What slopes are taken to be wrong by, since rows are not normal; and how near the most likely
+# numbers are found, as a share of themselves.
+_NOT_NORMAL, _NEAR = 0.01, 1e-4
 _NODES, _RULE = np.polynomial.hermite_e.hermegauss(11)
 _FIRST, _SECOND = (nodes.ravel() for nodes in np.meshgrid(_NODES, _NODES))
 _SHARES = np.outer(_RULE, _RULE).ravel() / _RULE.sum() ** 2
@@ -63,6 +67,7 @@ class AlongSettings:
     """What a fit follows that asks how far to go along known weights, too."""
 
     w: Vector  # the known weights
+    margins: tuple[float, float] | None  # their mean and deviation by these, if public rows tell
     descent: Settings  # a whitened descent where rows are far fewer than weights
     rows_per_weight: float
     iterations: int
@@ -82,8 +87,12 @@ def plan_along(
     budget: Budget,
     neighboring_relation: str,
     accountant: str,
+    margins: tuple[float, float] | None = None,
 ) -> Plan[AlongSettings] | None:
-    """Settle a fit that asks how far to go along known weights, too; None if rows are not few."""
+    """Settle a fit that asks how far to go along known weights, too; None if rows are not few.
+
+    `margins` are the mean and deviation of public rows' margins by these weights.
+    """
     how = {"neighboring_relation": neighboring_relation, "accountant": accountant}
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     if not serves(shape, w, u):
@@ -94,6 +103,7 @@ def plan_along(
     descent = replace(plain.settings, along=along)
     settings = AlongSettings(
         w=w,
+        margins=margins,
         descent=descent,
         rows_per_weight=descent.rows_per_weight,
         iterations=descent.iterations,
@@ -131,12 +141,15 @@ def _confirmed(
     """The weights: so far along the known ones, along the direction, and along the constant."""
     transform, along = coordinates.transform, settings.descent.along
     assert along is not None and along.query is not None
-    v = coordinates.of_weights(settings.w)
-    unit = max(float(np.linalg.norm(v[:-1])), 1e-12)
-    ways = transform[:, :-1] @ np.column_stack([v[:-1] / unit, direction])
-    three = bounded(shape, np.column_stack([ways, transform[:, -1]]), settings.descent.limit)
+    v, constant = coordinates.of_weights(settings.w), transform[:, -1]
+    unit, middle = max(float(np.linalg.norm(v[:-1])), 1e-12), float(v[-1])
+    if settings.margins is not None:
+        middle, unit = settings.margins[0], max(settings.margins[1], _NARROWEST * unit)
+    known = (settings.w - middle * constant) / unit
+    three = np.column_stack([known, transform[:, :-1] @ direction, constant])
+    three = bounded(shape, three, settings.descent.limit)
     start = float(start_of(shape.loss, coordinates)[-1])
-    law = _Law.of(unit, float(v[-1]), start, coordinates, along.stddev / shape.n_samples)
+    law = _Law.of(unit, middle, start, coordinates, along.stddev / shape.n_samples)
     fixed, point = curator.fix(along.query, three), np.array([0.0, 0.0, start])
     for _ in range(_few_rows.STEPS):
         told = curator.release(along, fixed, three @ point) / shape.n_samples
@@ -163,7 +176,7 @@ class _Law:
         cls, unit: float, constant: float, start: float, coordinates: Coordinates, noise: float
     ) -> _Law:
         """Before anything is released along weights of that length, which have a constant."""
-        right, apart = min(1.0, (_LONG / unit) ** 4), _MOVED * unit
+        right, apart = min(1.0, max(_LEAST, (_LONG / unit) ** 4)), _MOVED * unit
         beliefs = []
         for probability, multiple, at, deviations in (
             (_RIGHT * right, unit, constant, (apart, _LITTLE, _CONSTANT_MOVED)),
@@ -190,7 +203,7 @@ class _Law:
         Less along the direction, the more of it may be noise, and what the others are then.
         """
         missed = partial(self._missed, guess, deviation)
-        fit = least_squares(missed, np.zeros(len(guess)), method="lm")
+        fit = least_squares(missed, np.zeros(len(guess)), method="lm", ftol=_NEAR, xtol=_NEAR)
         covariance = np.linalg.inv(fit.jac.T @ fit.jac)
         evidence = math.log(probability) - fit.cost + 0.5 * np.linalg.slogdet(covariance)[1]
         covariance *= np.outer(deviation, deviation)

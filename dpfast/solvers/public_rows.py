@@ -210,7 +210,9 @@ def plan_with_rows(
             f"X must have at most {MOST_KNOWN} columns, the intercept's included, for a fit with "
             f"public rows; got {shape.dim}."
         )
-    few = plan_along(shape, prior.origin, budget, neighboring_relation, accountant)
+    margins = prior.X @ prior.origin
+    told = float(margins.mean()), float(margins.std())
+    few = plan_along(shape, prior.origin, budget, neighboring_relation, accountant, told)
     if few is not None:
         return few
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)

@@ -12,7 +12,7 @@ from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
-from dpfast.solvers.along_prior import AlongSettings, _Law
+from dpfast.solvers.along_prior import AlongSettings, _Law, plan_along
 from dpfast.solvers.prior import Coefficients, is_of_use, plan_refit
 from dpfast.solvers.public_rows import PublicSettings, from_rows, plan_with_rows
 
@@ -89,6 +89,22 @@ def test_opposite_public_rows_tell_as_well(data):
         for y in (data.y, -data.y)
     ]
     assert max(losses) < mean_loss(problem, plan(problem, "auto", BUDGET))
+
+
+def test_public_rows_tell_how_long_margins_are():
+    rng = np.random.default_rng(4)
+    factor, own = rng.standard_normal((2 * ROWS, 1)), rng.standard_normal((2 * ROWS, COLUMNS))
+    X = np.clip(0.3 * factor + 0.04 * own, -1.0, 1.0)
+    w = np.append(np.resize([8.0, -8.0], COLUMNS), 1.0)  # across what columns share
+    y = np.where(rng.logistic(size=len(X)) < X @ w[:-1] + 1.0, 1.0, -1.0)
+    private = Problem(X[ROWS:], y[ROWS:], "logistic", data_norm=math.sqrt(COLUMNS))
+    margins = X[:ROWS] @ w[:-1] + 1.0
+    how = (private.shape, w, BUDGET, "replace_one", "auto")
+    told = plan_along(*how, (float(margins.mean()), float(margins.std())))
+    best = private.objective(w) / ROWS
+    known, unknown = (mean_loss(private, each) - best for each in (told, plan_along(*how)))
+    assert known < 0.02
+    assert known < 0.5 * unknown
 
 
 def test_public_quantities_alone_decide(data):
