@@ -31,7 +31,6 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _few_rows, dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers._coordinates import Coordinates
-from dpfast.solvers._intercept import of_mean_probability
 from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_descent import Settings, start_of
 from dpfast.solvers._whitened_rules import rows_per_weight
@@ -50,11 +49,9 @@ _HALF, _HALVES = 0.5, 0.3
 _MULTIPLE, _FAR, _CONSTANT = 1.2, 1.0, 1.0
 # Deviations of the logarithms of the margins' deviations along the known weights and the direction,
 # of the hyperbolic arctangent of their correlation, and of their means.
-_SPREAD = (0.3, 0.7, 0.7, 0.5, 0.5)
+_SPREAD = (0.3, 0.7, 0.7, 0.9, 0.5)
 # The most of the first two logarithms; and weights beyond which they are no direction.
 _WIDEST, _MOST_WEIGHT = 4.0, 1e12
-# Length of weights beyond which the middle of their margins is as for this.
-_LONGEST = 50.0
 # The least deviation of margins by public rows, over what it is of columns that go apart.
 _NARROWEST = 0.03
 # What slopes are taken to be wrong by, since rows are not normal; and how near the most likely
@@ -145,11 +142,8 @@ def _confirmed(
     transform, along = coordinates.transform, settings.descent.along
     assert along is not None and along.query is not None
     v, constant = coordinates.of_weights(settings.w), transform[:, -1]
-    unit = max(float(np.linalg.norm(v[:-1])), 1e-12)
-    if settings.margins is None:  # where right weights of that length have their margins
-        share = float(coordinates.probabilities()[1])
-        middle = of_mean_probability(share, min(unit, _LONGEST), (0.0, 0.0), 0.0)
-    else:
+    unit, middle = max(float(np.linalg.norm(v[:-1])), 1e-12), float(v[-1])
+    if settings.margins is not None:
         middle, unit = settings.margins[0], max(settings.margins[1], _NARROWEST * unit)
     known = (settings.w - middle * constant) / unit
     three = np.column_stack([known, transform[:, :-1] @ direction, constant])
