@@ -7,6 +7,7 @@ from replay import replay
 
 from dpfast import Budget, Loss, Problem, plan
 from dpfast.solvers import SOLVERS, Plan
+from dpfast.solvers.along_prior import AlongSettings, run_along
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
 from dpfast.solvers.prior import Coefficients, plan_refit, run_refit
 from dpfast.solvers.public_rows import from_rows, plan_with_rows, run_with_rows
@@ -135,9 +136,10 @@ def test_coefficients_that_are_known(loss, relation, sign, variance, mu):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("labels", ["told", "noise"])
-def test_fewer_rows_than_weights(relation, labels):
-    rng = np.random.default_rng(5)
-    X = rng.uniform(-0.2, 0.2, (60, 60)) + rng.choice([-1.0, 1.0], (60, 1))
+@pytest.mark.parametrize("prior", ["none", "public rows"])
+def test_fewer_rows_than_weights(relation, labels, prior):
+    rng, columns = np.random.default_rng(5), 60 if prior == "none" else 90
+    X = rng.uniform(-0.2, 0.2, (60, columns)) + rng.choice([-1.0, 1.0], (60, 1))
     y = np.sign(X.sum(axis=1)) if labels == "told" else rng.choice([-1.0, 1.0], 60)
     X[7], y[7] = 9.0, 1.0
     other, sign, kept = X.copy(), y.copy(), np.arange(60) >= 0
@@ -145,10 +147,17 @@ def test_fewer_rows_than_weights(relation, labels):
     kept[7] = relation == "replace_one"
     data = Problem(X, y, "logistic", data_norm=8.0)
     neighbor = Problem(other[kept], sign[kept], "logistic", data_norm=8.0)
-    budget = Budget(mu=1.9 if relation == "replace_one" else 0.95)
-    settled = plan(data, "dp-whitened-gd", budget, neighboring_relation=relation)
-    assert "one direction" in settled.settings.regime
-    found = replay(settled, data, neighbor)
+    mu = 1.9 if prior == "none" else 3.6
+    budget = Budget(mu=mu if relation == "replace_one" else 0.5 * mu)
+    if prior == "public rows":
+        known = from_rows(data.shape, X[8:40], y[8:40])
+        settled = plan_with_rows(data.shape, known, budget, neighboring_relation=relation)
+    else:
+        settled = plan(data, "dp-whitened-gd", budget, neighboring_relation=relation)
+        assert "one direction" in settled.settings.regime
+    assert prior == "none" or isinstance(settled.settings, AlongSettings)
+    run = SOLVERS["dp-whitened-gd"].run if prior == "none" else run_along
+    found = replay(settled, data, neighbor, run)
     shares = [apart / charge for apart, charge in found]
     assert max(shares) > 0.3
     assert labels == "noise" or max(shares[-5:]) > 0.3  # along the direction

@@ -52,6 +52,7 @@ from dpfast.solvers._requests import (
 )
 from dpfast.solvers._resume import logged
 from dpfast.solvers._table import SOLVERS
+from dpfast.solvers.along_prior import AlongSettings, run_along
 from dpfast.solvers.multinomial import is_multinomial, run_multinomial
 from dpfast.solvers.papers import privgene, rrpsgd
 from dpfast.solvers.prior import RefitSettings, run_refit
@@ -293,6 +294,8 @@ def carry_out(
         run = run_with_rows
     elif isinstance(plan.settings, RefitSettings):
         run = run_refit
+    elif isinstance(plan.settings, AlongSettings):
+        run = run_along
     planned = None if plan.adaptive else plan.accesses
     curator = Curator(problem, ledger, rng, planned, plan.neighboring_relation)
     try:

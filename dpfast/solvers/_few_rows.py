@@ -12,6 +12,7 @@ descent in these two numbers tells how far to go: nowhere, unless the rows confi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
+from dpfast.mechanisms import Gaussian
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
@@ -37,7 +39,7 @@ SHARE = _LENGTHS + _ALONG
 # less than this and twice the logarithm of the columns.  So many of these include one with rows.
 _DOUBTFUL, _SEVERAL = 8.0, 8
 # Gradients of the second descent, how many of these come from too far, and their clip.
-STEPS, _BEGIN, _CLIP = 5, 1, 1.0
+STEPS, _BEGIN, CLIP = 5, 1, 1.0
 # Deviation of the margins that noise is to make, and the first step, in units of one over the
 # largest curvature that rows of the usual length may have.
 _SPREAD, _SHORTEST = 0.5, 2.0
@@ -58,6 +60,10 @@ SETTINGS = {
 }  # fmt: skip
 
 
+#: Tells weights by the coordinates and a direction in these.
+Confirm = Callable[[Coordinates, Vector], Vector]
+
+
 def serves(shape: ProblemShape, u: float) -> bool:
     """Whether a fit with so many rows behind one weight, times µ, is to be found so."""
     return u < _FEW and confirms(shape, u)
@@ -71,9 +77,14 @@ def confirms(shape: ProblemShape, u: float) -> bool:
 
 def planned(shape: ProblemShape, limit: float, release: Release) -> dict[str, Any]:
     """Settle the accesses besides the gradients of the first descent."""
-    query = CoordinateGradient(shape, _CLIP, limit, True, 2)
-    along = release(_ALONG / STEPS, query, "gradient along the weights")
-    return {"row_lengths": _lengths.planned(shape, _LENGTHS, release), "along": along}
+    lengths = _lengths.planned(shape, _LENGTHS, release)
+    return {"row_lengths": lengths, "along": along(shape, limit, release)}
+
+
+def along(shape: ProblemShape, limit: float, release: Release, directions: int = 1) -> Gaussian:
+    """Settle the gradients along so many directions and the constant."""
+    query = CoordinateGradient(shape, CLIP, limit, True, directions + 1)
+    return release(_ALONG / STEPS, query, "gradient along the weights")
 
 
 def with_steps(settings: Settings, shape: ProblemShape) -> Settings:
@@ -88,15 +99,24 @@ def _longest(settings: Settings, shape: ProblemShape) -> float:
 
 
 def descended(
-    settings: Settings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
+    settings: Settings,
+    shape: ProblemShape,
+    curator: Curator,
+    coordinates: Coordinates,
+    confirm: Confirm | None = None,
 ) -> tuple[Vector, Coordinates, Vector]:
-    """The weights, the coordinates, and the norms of the noisy mean gradients in these."""
+    """The weights, the coordinates, and the norms of the noisy mean gradients in these.
+
+    `confirm` tells the weights in the end, by the direction and more, if that is not all.
+    """
     assert settings.row_lengths is not None
     length = shape.data_norm * _lengths.told_length(settings.row_lengths, curator)
     transform = bounded(shape, _declared_units(coordinates.columns, shape, length), settings.limit)
     coordinates = replace(coordinates, transform=transform)
     direction, spread, off, norms = _direction(settings, shape, curator, coordinates)
     direction = _limited(direction, coordinates.columns, off) / spread
+    if confirm is not None:
+        return confirm(coordinates, direction), coordinates, norms
     pair = np.column_stack([transform[:, :-1] @ direction, transform[:, -1]])
     pair = bounded(shape, pair, settings.limit)
     two = replace(coordinates, transform=pair)
@@ -206,7 +226,7 @@ def _confirmed(
     # Margins of a standard normal number, or less.
     width = np.array([math.sqrt(min(1.0, curved)), 1.0])
     second = replace(
-        settings, gradient=along, iterations=STEPS, average=1.0, clip=_CLIP / math.sqrt(2.0),
+        settings, gradient=along, iterations=STEPS, average=1.0, clip=CLIP / math.sqrt(2.0),
         consistent=True, rows_per_weight=math.inf,
     )  # fmt: skip
     averages = width * points.mean(axis=0), settings.curvature * slopes.mean(axis=0)

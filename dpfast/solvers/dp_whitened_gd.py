@@ -650,11 +650,15 @@ def descended(
     curator: Curator,
     coordinates: Coordinates,
     place: Place | None,
+    confirm: _few_rows.Confirm | None = None,
 ) -> Outcome:
-    """Where a descent in the coordinates led, for a loss without a log link."""
+    """Where a descent in the coordinates led, for a loss without a log link.
+
+    Where rows are far fewer than weights, one may `confirm` the direction that it found otherwise.
+    """
     unit, change, kept = 1.0, 1.0, None
     if settings.row_lengths is not None:
-        w, coordinates, norms = _few_rows.descended(settings, shape, curator, coordinates)
+        w, coordinates, norms = _few_rows.descended(settings, shape, curator, coordinates, confirm)
     else:
         whole, shape = shape, replace(shape, loss=settings.loss)
         settings, coordinates = counted(settings, shape, curator, coordinates)

@@ -39,6 +39,7 @@ from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan
 from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_rules import rows_per_weight
+from dpfast.solvers.along_prior import AlongSettings, plan_along
 from dpfast.solvers.prior import check_shape
 
 _LINE, _GRADIENT = "gradient along the public weights", "gradient"
@@ -198,14 +199,22 @@ def plan_with_rows(
     *,
     neighboring_relation: str = "replace_one",
     accountant: str = "auto",
-) -> Plan[PublicSettings]:
-    """Settle everything from public quantities, the prior among them."""
+) -> Plan[PublicSettings] | Plan[AlongSettings]:
+    """Settle everything from public quantities, the prior among them.
+
+    Where rows are far fewer than weights, they tell how far to go along those of the public rows.
+    """
     check_shape(shape, budget, neighboring_relation, accountant)
     if shape.dim > MOST_KNOWN:
         raise ValueError(
             f"X must have at most {MOST_KNOWN} columns, the intercept's included, for a fit with "
             f"public rows; got {shape.dim}."
         )
+    margins = prior.X @ prior.origin
+    told = float(margins.mean()), float(margins.std())
+    few = plan_along(shape, prior.origin, budget, neighboring_relation, accountant, told)
+    if few is not None:
+        return few
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
     steps = next(steps for least, steps in _STEPS if u >= least)
     clip = min(1.0, max(0.3, 0.5 * (u / 20.0) ** 0.4))
