@@ -117,7 +117,7 @@ def test_public_quantities_alone_decide(data):
     ("relation", "budget"),
     [
         ("replace_one", Budget(0.4, 1e-6)), ("replace_one", Budget(rho=0.0032)),
-        ("replace_one", BUDGET), ("add_or_remove_one", Budget(0.2, 1e-6)),
+        ("replace_one", BUDGET), ("add_or_remove_one", Budget(0.16, 1e-6)),
         ("add_or_remove_one", Budget(mu=0.04)),
     ],
     ids=str,
