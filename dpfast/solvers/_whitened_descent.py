@@ -417,8 +417,8 @@ class _Steps:
         end: Matrix = z - pace * gradient
         if self._bent is None:
             return end
-        solved: Matrix = np.linalg.solve(np.eye(self._shape.dim) + pace * self._bent, end)
-        return solved
+        bent = np.eye(self._shape.dim) + pace * self._bent
+        return np.asarray(np.linalg.solve(bent, end), dtype=np.float64)
 
     def _stretched(self, z: Matrix, move: Matrix, noise: float) -> Matrix:
         """A step that along the weights, and along the constant, is as long as curvature allows."""
