@@ -438,8 +438,12 @@ def test_rare_categories_with_the_same_counts_have_the_same_weights():
     assert np.abs(w[:5] - w[0]).max() < 0.15
 
 
-def test_with_a_log_link_the_end_is_where_all_gradients_tell(monkeypatch):
-    """Of a quadratic loss, whose curvature is known, they tell the minimum after any few steps."""
+@pytest.mark.parametrize("times", [1.0, 6.0])
+def test_with_a_log_link_the_end_is_where_all_gradients_tell(monkeypatch, times):
+    """Of a quadratic loss, whose curvature is known, they tell the minimum after any few steps.
+
+    Where it is curved more, the end is not farther beyond the minimum than points were before it.
+    """
     X, y = np.random.default_rng(0).uniform(-0.5, 0.5, (4000, 3)), np.full(4000, 0.1)
     problem = Problem(X, y, Loss("poisson"), data_norm=1.0)
     settled = plan(problem, "dp-whitened-gd", Budget(1.0, 1e-6), iterations=6, momentum=0.3)
@@ -447,14 +451,20 @@ def test_with_a_log_link_the_end_is_where_all_gradients_tell(monkeypatch):
     spread = _log_link.learn_spread(settled.settings.link, problem.shape, curator)
     settings = _log_link.learned(settled.settings.link, settled.settings, spread, problem.shape)
     coordinates = learn(settings.learning, problem.shape, curator)
+    points, curved = [], np.array([times, 1.0, 1.0, 1.0])
     minimum = np.array([0.3, -0.2, 0.1, 0.0])
     units = _whitened_descent._Units.of(spread, settings, problem.shape)
 
     def at(self, z, k):
-        return settings.ground * settings.curvature / units.change * (z - minimum)
+        points.append(z)
+        bends = settings.ground * settings.curvature / units.change * curved
+        return bends * (z - minimum)
 
     monkeypatch.setattr(_whitened_descent._Gradients, "at", at)
     settings = replace(settings, iterations=20, shrinkage=0.0)
     v, _, _ = _whitened_descent.descend(settings, problem.shape, curator, coordinates, spread)
     assert settings.whole == pytest.approx(1.0 / settings.ground)
-    np.testing.assert_allclose(v, minimum, atol=1e-9)
+    if times == 1.0:
+        np.testing.assert_allclose(v, minimum, atol=1e-9)
+    before = np.average(points, axis=0, weights=settings.ramp)
+    assert abs(v[0] - 0.3) < 1.2 * abs(before[0] - 0.3) + 1e-9
