@@ -413,8 +413,8 @@ class _Steps:
         Each gradient tells of the minimum, from wherever it was asked for, with noise of its own:
         their mean has less of it than iterates, which were moved by few.
         """
-        # Longer than two over the curvature that was seen, large where columns go together, it would
-        # end farther beyond the minimum than the points are before it.
+        # Longer than two over the curvature that was seen, large where columns go together, it ends
+        # farther beyond the minimum than the points are before it.
         step /= max(1.0, 0.5 * self._change * step * self._secants.most)
         pace = self._change * step / self._curvature
         end: Matrix = z - pace * gradient
