@@ -346,7 +346,8 @@ class Direction:
     weights: Vector  # with which the margin of a typical row is 0
     length: float  # of the weights in the coordinates
     noise: float  # the length that noise alone would give them
-    way: float  # which part of the way to the minimum the steps go
+    way: float  # which part of the way to the minimum lies behind it
+    seen: float  # and behind the points that gradients were asked for at
     clip: float  # of its slopes, in spreads of the targets
     constant: Vector | None  # weights with which every margin is 1, if there are any
 
@@ -377,7 +378,7 @@ def calibrated(
     columns = of_length, nothing if found.constant is None else found.constant
     count = 1 if found.constant is None else 2  # of these that are not nothing
     pair = bounded(shape, np.ascontiguousarray(np.column_stack(columns)), limit)
-    believed, doubt = _believed(length, noise, found.way, shape.n_features)
+    believed, doubt = _believed(length, noise, found, shape.n_features)
     stretch = _stretched(shape.loss, spread)
     believed /= math.sqrt(stretch)
     doubt = math.hypot(doubt / math.sqrt(stretch), _STRETCHED * (stretch - 1.0) * believed)
@@ -432,20 +433,21 @@ def calibrated(
     return w, (middle - far, max(middle + far, largest))
 
 
-def _believed(length: float, noise: float, way: float, count: int) -> tuple[float, float]:
+def _believed(length: float, noise: float, found: Direction, count: int) -> tuple[float, float]:
     """Length of the weights less what noise explains, and its deviation.
 
     As James & Stein (1961), and no more than is likely of weights of a usual length.  The descent
-    went part of the `way` to the minimum, and its noise is what it is.
+    went part of the way to the minimum, and its noise is what it is; beyond the points that were
+    asked for nobody saw whether the loss is curved as it is believed to be.
     """
     explained = min(1.0, (noise / length) ** 2) if length > 0.0 else 1.0
-    way = min(1.0, max(_LEAST_WAY, way))
-    length, noise = length / way, noise / way
-    usual = 1.0 / (1.0 + (noise / _USUAL) ** 2)
-    believed = min(_LONGEST, length * min(1.0 - explained, usual))
+    way = min(1.0, max(_LEAST_WAY, found.way))
+    seen = min(way, max(_LEAST_WAY, found.seen))
+    usual = 1.0 / (1.0 + (noise / way / _USUAL) ** 2)
+    believed = min(_LONGEST, length / way * min(1.0 - explained, usual))
     doubts = (
-        noise * math.sqrt(usual / count),
-        0.25 * explained * usual * length,
+        noise / seen * math.sqrt(usual / count),
+        0.25 * explained * usual * length / seen,
         _LENGTH_DOUBT * believed,
     )
     return believed, min(_LONGEST, max(1e-6, math.hypot(*doubts)))

@@ -71,6 +71,8 @@ _VALLEY = 3.0
 # How much of the way along flat ground, in steps of one over its curvature, lies behind iterates
 # that are averaged; and the least share of them.
 _BEHIND, _FEWEST_AVERAGED = 1.5, 0.35
+# With a log link the step from the mean of all points is at most as long as this part of all steps.
+_REACH = 0.3
 # Share of the averaged iterates that counts where the mean of their gradients is more than noise.
 _LATE = 0.35
 # Deviations of their noise by which the gradients of several classes tell of a way.
@@ -173,6 +175,21 @@ class Settings:
         return math.ceil(_LATE * (self.iterations - self.first_averaged))
 
     @property
+    def ramp(self) -> Vector:
+        """How much every point counts, with a log link: those that others leave out, the less."""
+        before = (1.0 - self.average) * self.iterations
+        weights = np.minimum(1.0, np.arange(1.0, self.iterations + 1) / (1.0 + before))
+        found: Vector = weights / weights.sum()
+        return found
+
+    @property
+    def whole(self) -> float:
+        """The step from the mean of all points to the end, with a log link: a curvature's."""
+        longest = _REACH * self.iterations * self.step
+        assert self.ground is not None
+        return longest / max(1.0, longest * self.ground)
+
+    @property
     def paces(self) -> Vector:
         """Length of every step, over that of the first."""
         return np.sqrt(self.corners)
@@ -214,6 +231,7 @@ def descend(
     last, momentum = v, settings.momentum
     total, points, told = np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
     late, first, every = np.zeros_like(v), np.zeros(0), np.zeros_like(v)
+    ramp, point, told_there = settings.ramp, np.zeros_like(v), np.zeros_like(v)
     for k in range(settings.iterations):
         if settings.goes_far:
             far = _far(v[: coordinates.free], settings.rows_per_weight)
@@ -223,11 +241,14 @@ def descend(
         in_noise = gradient / settings.curvature / gradients.noise
         first, every = in_noise if k == 0 else first, every + in_noise
         v, last = steps.taken(z, gradient, gradients.noise, k), v
+        point, told_there = point + ramp[k] * z, told_there + ramp[k] * gradient
         if k >= averaged:
             total, points, told = total + v, points + z, told + gradient
             late = late + v * (k >= settings.iterations - settings.late)
     count, change = settings.iterations - averaged, gradients.change
     mean = total / count
+    if settings.link is not None:
+        mean = steps.whole(point, told_there, settings.whole)
     if plain:
         slopes = told[: coordinates.free] / (settings.curvature * gradients.noise)
         mean += _on_the_way(slopes / math.sqrt(count)) * (late / settings.late - mean)
@@ -344,6 +365,7 @@ class _Steps:
     ) -> None:
         self._shape, self._coordinates = shape, coordinates
         self._curvature, self._paces = settings.curvature, settings.paces
+        self._change = units.change
         free, curvature, momentum = coordinates.free, settings.curvature, settings.momentum
         # The pull to zero, a ridge in the learned coordinates, is the same for all data sets.
         step: Matrix = np.full(shape.dim, settings.step)
@@ -353,9 +375,11 @@ class _Steps:
         # The ridge, (α/2) ‖Wv‖² without the intercept, is taken by its proximal step: along its
         # curvature, which has the spread that whitening takes from the rows, gradient steps would
         # have to be tiny.
-        self._damping = None
+        self._damping: Matrix | None = None
+        self._bent: Matrix | None = None
         if units.ridge > 0.0:
-            self._damping = units.ridge * step.reshape(-1, 1) * ridge_bend(shape, coordinates)
+            self._bent = units.ridge * ridge_bend(shape, coordinates)
+            self._damping = step.reshape(-1, 1) * self._bent
         several = settings.classes is not None
         self._step, self._pull = (step[:, None], pull[:, None]) if several else (step, pull)
         # Losses of residuals are flat far out and bend near the minimum: long steps overshoot it
@@ -390,6 +414,22 @@ class _Steps:
         if self._damping is not None:
             end = np.linalg.solve(np.eye(shape.dim) + pace * self._damping, end)
         return end
+
+    def whole(self, z: Matrix, gradient: Matrix, step: float) -> Matrix:
+        """Where a step leads from a mean of points, along the mean of their gradients.
+
+        Each gradient tells of the minimum, from wherever it was asked for, with noise of its own:
+        their mean has less of it than iterates, which were moved by few.
+        """
+        # Longer than two over the curvature that was seen, large where columns go together, it ends
+        # farther beyond the minimum than the points are before it.
+        step /= max(1.0, 0.5 * self._change * step * self._secants.most)
+        pace = self._change * step / self._curvature
+        end: Matrix = z - pace * gradient
+        if self._bent is None:
+            return end
+        bent = np.eye(self._shape.dim) + pace * self._bent
+        return np.asarray(np.linalg.solve(bent, end), dtype=np.float64)
 
     def _stretched(self, z: Matrix, move: Matrix, noise: float) -> Matrix:
         """A step that along the weights, and along the constant, is as long as curvature allows."""
@@ -929,28 +969,37 @@ def weight_noise(
     return found
 
 
-def way_gone(settings: Settings) -> float:
-    """Which part of the way from 0 to the minimum lies behind the average of the late iterates.
+def way_gone(settings: Settings, whole: float | None = None) -> float:
+    """Which part of the way from 0 to the minimum lies behind the end, with a log link.
 
-    Where the loss is curved as it usually is.
+    Where the loss is curved as it usually is, and with another last step than ``settings.whole``.
     """
     assert settings.ground is not None
-    return settings.ground * float(_shares_of_steps(settings, settings.ground).sum())
+    return settings.ground * float(_shares_of_steps(settings, settings.ground, whole).sum())
 
 
-def _shares_of_steps(settings: Settings, curved: Vector | float) -> Matrix:
-    """How a gradient's error at each step changes the average, at a fixed curvature.
+def _shares_of_steps(
+    settings: Settings, curved: Vector | float, whole: float | None = None
+) -> Matrix:
+    """How a gradient's error at each step changes the end, at a fixed curvature.
 
     The recursion of `descend` is linear in it there.
     """
     steps, momentum, first = settings.iterations, settings.momentum, settings.first_averaged
     pull, paces = np.atleast_1d(settings.shrinkage + curved), settings.step * settings.paces
-    # From the last step back: what a change of its iterate does to the average.
+    # How much iterates, points and gradients have in the end.
+    of_iterates, of_points = (np.arange(steps) >= first) / (steps - first), np.zeros((steps, 1))
+    of_gradients = np.zeros((steps, 1))
+    if settings.link is not None:
+        of_iterates, of_points = np.zeros(steps), settings.ramp[:, None]
+        of_gradients = (settings.whole if whole is None else whole) * of_points
+    # From the last step back: what a change of its iterate does to the end.
     shares, after, later = np.zeros((steps, len(pull))), np.zeros_like(pull), np.zeros_like(pull)
     for k in reversed(range(steps)):
-        effect = (k >= first) / (steps - first) + (1.0 + momentum) * after - momentum * later
-        shares[k] = paces[k] * effect
-        after, later = (1.0 - paces[k] * pull) * effect, after
+        effect = of_iterates[k] + (1.0 + momentum) * after - momentum * later
+        shares[k] = paces[k] * effect + of_gradients[k]
+        told = of_points[k] - of_gradients[k] * curved
+        after, later = (1.0 - paces[k] * pull) * effect + told, after
     return shares
 
 

@@ -185,7 +185,8 @@ def plan(
     correlation_share : float or "auto"
         The same for the correlations; 0 leaves them alone.
     average : float or "auto"
-        Share of the iterates, from the last, that is averaged; 0 takes the last one alone.
+        Share of the iterates, from the last, that is averaged; 0 takes the last one alone.  With a
+        log link all steps count, those before that share the less the earlier.
     step, intercept_step : float or "auto"
         Steps of the weights and of the intercept, in units of one over the loss's largest
         curvature (with a log link, over that at the mean, which is learned); at most 2.
@@ -750,7 +751,8 @@ def _direction(
         v = np.append(v[:-1], 0.0)
     w = coordinates.weights(v, partial(weight_noise, settings, shape, change))
     length = float(np.linalg.norm(coordinates.of_weights(w)))
-    return Direction(w, length, of_noise, way_gone(settings), settings.clip, constant)
+    way, seen = way_gone(settings), way_gone(settings, 0.0)
+    return Direction(w, length, of_noise, way, seen, settings.clip, constant)
 
 
 def _covariance(

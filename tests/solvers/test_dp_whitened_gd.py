@@ -795,14 +795,43 @@ def test_weight_noise(options, curved):
 
 def test_way_gone():
     """Without momentum what is left of the way shrinks by the same factor in every step."""
-    options = {"momentum": 0.0, "shrinkage": 0.0, "iterations": 12, "average": 0.5, "step": 0.8}
+    options = {"momentum": 0.0, "shrinkage": 0.0, "iterations": 25, "average": 0.76, "step": 0.8}
     shape = ProblemShape(5000, 6, 1.0, Loss("poisson"))
     settings = replace(plan(shape, "dp-whitened-gd", BUDGET, **options).settings, ground=0.2)
-    left = (1.0 - 0.8 * 0.2) ** np.arange(7, 13)
-    assert _whitened_descent.way_gone(settings) == pytest.approx(1.0 - left.mean(), rel=1e-12)
-    slow, pulled = replace(settings, iterations=2), replace(settings, shrinkage=0.1)
-    assert _whitened_descent.way_gone(slow) < 0.4
-    assert _whitened_descent.way_gone(replace(pulled, iterations=999)) == pytest.approx(0.2 / 0.3)
+    weights = np.minimum(np.arange(1, 26), 7.0)
+    left = np.average((1.0 - 0.8 * 0.2) ** np.arange(25), weights=weights)
+    # The last step is one over the curvature: from everywhere it leads to the minimum.
+    assert settings.whole == pytest.approx(5.0)
+    assert _whitened_descent.way_gone(settings) == pytest.approx(1.0)
+    assert _whitened_descent.way_gone(settings, 0.0) == pytest.approx(1.0 - left)
+    assert _whitened_descent.way_gone(settings, 2.0) == pytest.approx(1.0 - (1.0 - 0.4) * left)
+    # But it is no longer than a part of all steps, wherever a loss is taken for flat.
+    slow, flat = replace(settings, iterations=2), replace(settings, ground=0.0)
+    assert slow.whole == pytest.approx(0.48) and _whitened_descent.way_gone(slow) < 0.2
+    assert flat.whole == pytest.approx(6.0) and _whitened_descent.way_gone(flat) == 0.0
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.6])
+@pytest.mark.parametrize("curved", [0.0, 0.3, 1.0])
+def test_weight_noise_with_a_log_link(momentum, curved):
+    """That of the step which leads from all points along the mean of their gradients."""
+    options = {"momentum": momentum, "iterations": 12, "average": 0.5, "step": 0.7}
+    shape = ProblemShape(5000, 6, 1.0, Loss("poisson"))
+    settings = replace(plan(shape, "dp-whitened-gd", BUDGET, **options).settings, ground=0.4)
+    weights = np.minimum(np.arange(1, 13), 7.0)
+    made = []
+    for noisy in range(12):
+        v = last = 0.0
+        ends = []
+        for step in range(12):
+            z = v + momentum * (v - last)
+            gradient = 0.4 * curved * z + (step == noisy)
+            v, last = z - 0.7 * (gradient + settings.shrinkage * z), v
+            ends.append(z - settings.whole * gradient)
+        made.append(np.average(ends, weights=weights))
+    found = _whitened_descent.weight_noise(settings, shape, 1.0, np.array([curved]))
+    noise = settings.gradient.stddev / 5000 / settings.curvature
+    assert found[0] == pytest.approx(np.linalg.norm(made) * noise, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Whitened descent on losses with a log link: what it learns of the targets, and its plan."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,8 @@ from dpfast import Budget, Ledger, Loss, Problem, ProblemShape, plan, solve
 from dpfast.curator import Curator
 from dpfast.privacy.ledger import merged
 from dpfast.random import SecureGenerator
-from dpfast.solvers import _log_link
+from dpfast.solvers import _log_link, _whitened_descent
+from dpfast.solvers._coordinates import learn
 from dpfast.solvers._target_law import TargetLaw
 from dpfast.solvers._whitened_descent import _Steps, _Units
 
@@ -248,7 +250,7 @@ def test_the_calibration_corrects_intercept_and_length():
     link = settled.settings.link
     spread = _log_link.learn_spread(link, problem.shape, curator)
     for length in (0.5, 0.75):
-        start = _log_link.Direction(length * np.eye(3)[0], length, 0.0, 1.0, 9.0, np.eye(3)[2])
+        start = _log_link.Direction(length * np.eye(3)[0], length, 0.0, 1.0, 1.0, 9.0, np.eye(3)[2])
         found, (low, high) = _log_link.calibrated(
             link, problem.shape, curator, start, 1e3, spread, ridge=0.0
         )
@@ -272,7 +274,7 @@ def test_weights_of_rare_counts_are_not_taken_for_cut(seed):
     curator = Curator(problem, Ledger(Budget(1.0, 1e-6)), SecureGenerator(seed))
     link = settled.settings.link
     spread = _log_link.learn_spread(link, problem.shape, curator)
-    start = _log_link.Direction(np.array([0.5, 0.0]), 0.5, 0.0, 1.0, 1.5, np.array([0.0, 1.0]))
+    start = _log_link.Direction(np.array([0.5, 0.0]), 0.5, 0.0, 1.0, 1.0, 1.5, np.array([0.0, 1.0]))
     w, _ = _log_link.calibrated(link, problem.shape, curator, start, 1e3, spread, ridge=0.0)
     assert w[0] == pytest.approx(0.5, abs=0.1)
 
@@ -290,21 +292,34 @@ def test_the_mean_is_that_of_a_sum_of_targets():
     assert found[0].doubt < 0.2 and found[1].doubt < 0.06
 
 
+def believed_of(length, noise, way=1.0, seen=1.0):
+    """A length in twelve columns, and the doubt in it, after parts of the way."""
+    nothing = np.zeros(12)
+    found = _log_link.Direction(nothing, length, noise, way, seen, 1.0, None)
+    return _log_link._believed(length, noise, found, 12)
+
+
 def test_a_length_that_noise_explains_is_not_believed():
-    believed, doubt = _log_link._believed(1.5, 1.5, 1.0, 12)
+    believed, doubt = believed_of(1.5, 1.5)
     assert believed == 0.0 and 0.1 < doubt < 0.4
-    believed, doubt = _log_link._believed(0.5, 0.01, 1.0, 12)
+    believed, doubt = believed_of(0.5, 0.01)
     assert believed == pytest.approx(0.5, rel=0.01) and doubt < 0.06
     # Twice the noise may be chance; a usual length is likelier.
-    assert _log_link._believed(6.0, 3.0, 1.0, 12)[0] < 0.6
+    assert believed_of(6.0, 3.0)[0] < 0.6
 
 
 def test_weights_are_as_much_longer_as_the_descent_stopped_short():
-    whole, short = (_log_link._believed(0.3, 0.001, way, 12)[0] for way in (1.0, 0.8))
+    whole, short = (believed_of(0.3, 0.001, way)[0] for way in (1.0, 0.8))
     assert short == pytest.approx(whole / 0.8, rel=0.001)
     # Overshooting is no reason to doubt the length, nor is a hopeless way one to believe in more.
-    assert _log_link._believed(0.3, 0.001, 1.1, 12)[0] == whole
-    assert _log_link._believed(0.3, 0.001, 0.01, 12)[0] < 2.001 * whole
+    assert believed_of(0.3, 0.001, 1.1)[0] == whole
+    assert believed_of(0.3, 0.001, 0.01)[0] < 2.001 * whole
+
+
+def test_beyond_the_points_that_were_asked_for_a_length_is_in_more_doubt():
+    (whole, sure), (far, doubt) = believed_of(0.5, 0.2), believed_of(0.5, 0.2, seen=0.6)
+    assert far == whole and doubt > 1.3 * sure
+    assert believed_of(0.5, 0.2, seen=1.2) == (whole, sure)
 
 
 @pytest.mark.parametrize(("large", "often"), [(0.02, 0.5), (0.0, 0.95)])
@@ -421,3 +436,35 @@ def test_rare_categories_with_the_same_counts_have_the_same_weights():
     problem = Problem(np.eye(8)[category], y, LOSSES[0], data_norm=1.0)
     w = solve(problem, "dp-whitened-gd", Budget(20.0, 1e-6), clip=1.0, random_state=0).w
     assert np.abs(w[:5] - w[0]).max() < 0.15
+
+
+@pytest.mark.parametrize("times", [1.0, 6.0])
+def test_with_a_log_link_the_end_is_where_all_gradients_tell(monkeypatch, times):
+    """Of a quadratic loss, whose curvature is known, they tell the minimum after any few steps.
+
+    Where it is curved more, the end is not farther beyond the minimum than points were before it.
+    """
+    X, y = np.random.default_rng(0).uniform(-0.5, 0.5, (4000, 3)), np.full(4000, 0.1)
+    problem = Problem(X, y, Loss("poisson"), data_norm=1.0)
+    settled = plan(problem, "dp-whitened-gd", Budget(1.0, 1e-6), iterations=6, momentum=0.3)
+    curator = Curator(problem, Ledger(Budget(1.0, 1e-6)), SecureGenerator(0))
+    spread = _log_link.learn_spread(settled.settings.link, problem.shape, curator)
+    settings = _log_link.learned(settled.settings.link, settled.settings, spread, problem.shape)
+    coordinates = learn(settings.learning, problem.shape, curator)
+    points, curved = [], np.array([times, 1.0, 1.0, 1.0])
+    minimum = np.array([0.3, -0.2, 0.1, 0.0])
+    units = _whitened_descent._Units.of(spread, settings, problem.shape)
+
+    def at(self, z, k):
+        points.append(z)
+        bends = settings.ground * settings.curvature / units.change * curved
+        return bends * (z - minimum)
+
+    monkeypatch.setattr(_whitened_descent._Gradients, "at", at)
+    settings = replace(settings, iterations=20, shrinkage=0.0)
+    v, _, _ = _whitened_descent.descend(settings, problem.shape, curator, coordinates, spread)
+    assert settings.whole == pytest.approx(1.0 / settings.ground)
+    if times == 1.0:
+        np.testing.assert_allclose(v, minimum, atol=1e-9)
+    before = np.average(points, axis=0, weights=settings.ramp)
+    assert abs(v[0] - 0.3) < 1.2 * abs(before[0] - 0.3) + 1e-9
