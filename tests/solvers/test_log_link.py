@@ -462,7 +462,7 @@ def test_with_a_log_link_the_end_is_where_all_gradients_tell(monkeypatch, times)
 
     monkeypatch.setattr(_whitened_descent._Gradients, "at", at)
     settings = replace(settings, iterations=20, shrinkage=0.0)
-    v, _, _ = _whitened_descent.descend(settings, problem.shape, curator, coordinates, spread)
+    v = _whitened_descent.descend(settings, problem.shape, curator, coordinates, spread).end
     assert settings.whole == pytest.approx(1.0 / settings.ground)
     if times == 1.0:
         np.testing.assert_allclose(v, minimum, atol=1e-9)
