@@ -15,18 +15,25 @@ import math
 import numpy as np
 
 from dpfast._typing import Matrix, Vector
-from dpfast.solvers._intercept import normal_nodes, of_mean_probability, probability
+from dpfast.solvers._intercept import (
+    log_prior,
+    normal_nodes,
+    of_mean_probability,
+    probability,
+)
 
 # Widths of margins over what was told, and means over these, with the deviations of both before
 # any of it is seen.
 _WIDTHS, _ABOUT = np.geomspace(0.3, 4.0, 9), 0.7
 _MEANS, _ASIDE = np.linspace(-1.5, 1.5, 7), 0.6
 # Lengths of the labels' weights, how likely the first is before, and the others' deviation.
-_LENGTHS, _NOTHING, _USUAL = np.linspace(0.0, 6.0, 25), 0.4, 1.5
-# Shares of positives, in deviations of their noise, and how near 0 or 1 over what was told.
-_SHARES, _RARER = np.linspace(-1.7, 1.7, 5), 0.25
-# What slopes are taken to be wrong by, since rows are not normal.
-_NOT_NORMAL = 0.01
+_LENGTHS, _NOTHING, _USUAL = np.linspace(0.0, 6.0, 25), 0.5, 1.5
+# Shares of positives: so many, within these deviations of the noise, and how near 0 or 1 at most,
+# over what is to be expected.
+_SHARES, _WITHIN, _RARER = 7, 2.0, 0.1
+# What slopes are taken to be wrong by, since rows are not normal: at 0, where margins have yet to
+# show how wide they are, and farther on.
+_AT_ZERO, _NOT_NORMAL = 0.03, 0.01
 # Newton's steps to the least loss: how many, how near is near enough, and the longest.
 _STEPS, _NEAR, _LONGEST = 30, 1e-7, 1.0
 
@@ -46,13 +53,11 @@ class NormalMargins:
 
     def __init__(self, told: float, deviation: float, share: float) -> None:
         self._nodes, self._weights = normal_nodes()
-        rarest, most = _RARER * share, 1.0 - _RARER * (1.0 - share)
-        shares = np.clip(share + deviation * _SHARES, rarest, most)
+        shares = _likely_shares(share, deviation)
         best = np.array([[_intercept(each, x) for each in shares] for x in _LENGTHS]).ravel()
         lengths = np.repeat(_LENGTHS, len(shares))
         self._labels = probability(best[:, None] + lengths[:, None] * self._nodes)
-        counted = 2.0 * np.log(shares * (1.0 - shares))
-        counted -= 0.5 * np.square((shares - told) / deviation)
+        counted = log_prior(shares * (1.0 - shares)) - 0.5 * np.square((shares - told) / deviation)
         widths, means = (each.ravel() for each in np.meshgrid(_WIDTHS, _MEANS))
         self._margins: Matrix = means[:, None] + widths[:, None] * self._nodes
         rows = np.square(np.log(widths) / _ABOUT) + np.square(means / (_ASIDE * widths))
@@ -62,11 +67,12 @@ class NormalMargins:
         """Take in the mean gradient at `v`, of rows that were clipped by weights."""
         z = self._margins
         predicted = probability(v[1] + v[0] * z)
+        doubt = math.hypot(noise, _NOT_NORMAL if v[0] else _AT_ZERO)
         longest = clip / np.sqrt(1.0 + np.square(z))
         kept = np.minimum(1.0, longest / np.maximum(predicted, 1.0 - predicted)) * self._weights
         for slope, part in zip(slopes, (kept * z, kept), strict=True):
             expected = (part * predicted).sum(axis=1)[:, None] - part @ self._labels.T
-            self._logs -= 0.5 * np.square((slope - expected) / math.hypot(noise, _NOT_NORMAL))
+            self._logs -= 0.5 * np.square((slope - expected) / doubt)
 
     def best(self, v: Vector) -> Vector:
         """How far to go along the direction and the constant; found from `v` on."""
@@ -85,6 +91,14 @@ class NormalMargins:
             if np.abs(move).max() < _NEAR:
                 break
         return v
+
+
+def _likely_shares(share: float, deviation: float) -> Vector:
+    """Shares about what is to be expected, whose logits are evenly apart."""
+    least = max(share - _WITHIN * deviation, _RARER * share)
+    most = min(share + _WITHIN * deviation, 1.0 - _RARER * (1.0 - share))
+    ends = math.log(least / (1.0 - least)), math.log(most / (1.0 - most))
+    return np.asarray(probability(np.linspace(*ends, _SHARES)))
 
 
 def _intercept(share: float, length: float) -> float:
