@@ -9,7 +9,8 @@ the constant.  So a few last gradients, along two directions and the constant, t
   where columns of small scale, such as rare categories, have more noise than signal.
 
 The first of these gradients tells the mix of the two.  Along that, the margins of rows are taken
-for normal: gradients tell their width, and which length of the weights the labels have.
+for normal: gradients tell their width, and which length of the weights the labels have.  With more
+rows a weight the descent tells how far to go as well: then it is the mean of the two ends.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.shape import ProblemShape
-from dpfast.solvers._coordinates import Coordinates
-from dpfast.solvers._few_rows import STEPS, confirms, limited
+from dpfast.solvers._coordinates import UNCERTAIN_EFFECT, Columns, Coordinates
+from dpfast.solvers._few_rows import STEPS, confirms
 from dpfast.solvers._intercept import normal_nodes, of_mean_probability, probability
 from dpfast.solvers._normal_rows import logistic_bends
 from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Settings, settled_intercept, start_of
-from dpfast.solvers._whitened_rules import sure
+from dpfast.solvers._whitened_rules import CONFIRMED, confirmed_part, sure
 
-# From so many rows behind one weight, times µ, on the descent itself tells how far to go.
-_ENOUGH = 6.0
+# Not up to so many weights: their noise is hardly more than that of three numbers with a part of
+# the budget.
+_FEW_WEIGHTS = 64
 # Error of the length that is asked for, and the least and the most of the budget for it.
 _ERROR, _LEAST, _MOST = 0.04, 0.02, 0.15
 # Largest slope of a row in a coordinate, and of how many coordinates one is constant.
@@ -50,7 +52,7 @@ _LEAST_BEND = 0.2
 
 def share(shape: ProblemShape, u: float) -> float:
     """Of the budget, with so many rows behind one weight, times µ; 0 if there is to be none."""
-    if u >= _ENOUGH or not confirms(shape, u):
+    if u >= CONFIRMED or shape.dim <= _FEW_WEIGHTS or not confirms(shape, u):
         return 0.0
     needed = (4.0 * _CLIP * math.sqrt(_COORDINATES) / (_ERROR * u * shape.dim)) ** 2
     return min(_MOST, max(_LEAST, needed))
@@ -79,14 +81,28 @@ def confirmed(
     """
     d, free, columns = shape.n_features, coordinates.free, coordinates.columns
     declared = -coordinates.columns_of_inverse(np.arange(d))[:free].T @ slopes[:free]
-    found = _apart(np.column_stack([w[:d], limited(declared, columns)]), coordinates)
+    ends = np.column_stack([w[:d], _limited(declared, columns)])
+    found = _apart(ends / np.maximum(np.abs(ends).max(axis=0), 1e-300), coordinates)
     transform = np.zeros((shape.dim, _COORDINATES))
     transform[:d, :-1] = found
     transform[d, :-1] = -(columns.center @ found) / shape.intercept
     transform[:, -1] = coordinates.transform[:, -1]
     transform = bounded(shape, transform, settings.limit)
     along = replace(coordinates, transform=transform)
-    return transform @ _followed(settings, shape, curator, along)
+    end = transform @ _followed(settings, shape, curator, along)
+    end[:d] = _limited(end[:d], columns)  # a mix of two that are need not be
+    part = confirmed_part(settings.rows_per_weight)
+    return part * end + (1.0 - part) * w
+
+
+def _limited(direction: Vector, columns: Columns) -> Vector:
+    """The direction, along which categories that were not seen to have rows move less than others.
+
+    By one deviation of the noise: of so many columns many have fewer rows than counts tell surely.
+    """
+    unseen = columns.categories & (columns.frequency < columns.frequency_deviation)
+    most = UNCERTAIN_EFFECT * float(np.abs(direction[~unseen]).max(initial=0.0))
+    return np.where(unseen, np.clip(direction, -most, most), direction) if most else direction
 
 
 def _apart(found: Matrix, coordinates: Coordinates) -> Matrix:
@@ -97,10 +113,11 @@ def _apart(found: Matrix, coordinates: Coordinates) -> Matrix:
     units = np.sqrt(coordinates.squares())[:, None]
     rows = np.vstack([found, np.zeros((1, found.shape[1]))])
     inside = units * coordinates.of_weights(rows)[: coordinates.free]
-    triangle = np.linalg.qr(inside)[1]
-    lengths = np.abs(np.diagonal(triangle))
-    if lengths.min() <= 1e-9 * np.linalg.norm(inside, axis=0).max():
-        return np.asarray(found / np.maximum(np.linalg.norm(inside, axis=0), 1e-300))
+    lengths = np.maximum(np.linalg.norm(inside, axis=0), 1e-300)
+    found = found / lengths
+    triangle = np.linalg.qr(inside / lengths)[1]
+    if np.abs(np.diagonal(triangle)).min() <= 1e-9:
+        return np.asarray(found)
     apart: Matrix = found @ np.linalg.inv(triangle)
     signed: Matrix = apart * np.sign(np.diagonal(triangle))
     return signed
@@ -128,12 +145,17 @@ class _Belief:
         self._logs = self._logs - 0.5 * np.square((slope - slopes) / noise)
 
     def told(self) -> tuple[float, float, float]:
-        """How far to go along the direction, its deviation, and that of the margins there."""
+        """How far to go along the direction, how sure that is, and the margins' deviation there.
+
+        As sure as it is that labels have a length at all: a width that is hardly known is no doubt.
+        """
         chance = np.exp(self._logs - self._logs.max())
         chance /= chance.sum()
-        far = float(np.sum(chance * self._far))
-        doubt = math.sqrt(float(np.sum(chance * np.square(self._far - far))))
-        return far, doubt, math.exp(float(np.sum(chance * np.log(_WIDTHS)[:, None])))
+        of_lengths = chance.sum(axis=0)
+        length = float(of_lengths @ _LENGTHS)
+        doubt = math.sqrt(float(of_lengths @ np.square(_LENGTHS - length)))
+        width = math.exp(float(np.sum(chance * np.log(_WIDTHS)[:, None])))
+        return float(np.sum(chance * self._far)), sure(length, doubt), width
 
 
 def _followed(
@@ -155,10 +177,10 @@ def _followed(
         weights, slope = v[:-1], slopes[k, :-1]
         if k == 0:
             mix = -slope * [1.0, _kept(slope[1], noise)]
-            mix /= np.linalg.norm(mix)
+            mix /= max(float(np.linalg.norm(mix)), 1e-300)
         at = float(weights @ mix)
         belief.add(float(slope @ mix), noise, at, float(v[-1]))
-        far, doubt, width = belief.told()
+        far, certain, width = belief.told()
         far *= _FIRST if k == 0 else 1.0
         # Across the mix the loss bends as along the constant.
         bend = max(_LEAST_BEND, logistic_bends(float(v[-1]), at * width)[0])
@@ -168,7 +190,6 @@ def _followed(
         beside *= _kept(float(np.linalg.norm(beside)), noise / bend / math.sqrt(max(1, k)))
         best = [of_mean_probability(share, x * width, (0.0, 0.0), 0.0) for x in (at, far)]
         v = np.append(far * mix + beside, v[-1] - slopes[k, -1] + _FOLLOWS * (best[1] - best[0]))
-    certain = sure(far, doubt)
     found = far * certain * mix + beside * (certain > 0.0)
     second = replace(
         settings, gradient=along, iterations=STEPS, average=1.0, clip=_CLIP, consistent=True,

@@ -23,7 +23,7 @@ from dpfast.queries import CoordinateGradient, bounded
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _lengths
-from dpfast.solvers._coordinates import UNCERTAIN_EFFECT, Columns, Coordinates
+from dpfast.solvers._coordinates import Columns, Coordinates
 from dpfast.solvers._normal_margins import NormalMargins
 from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Settings, start_of
@@ -33,6 +33,9 @@ _FEW, _ROWS = 1.5, 50.0
 # Shares of the budget for the rows' lengths and for the second descent.
 _LENGTHS, _ALONG = 0.05, 0.2
 SHARE = _LENGTHS + _ALONG
+# Count and weight of a category may be noise alone if their squares, over its variance, sum to
+# less than this and twice the logarithm of the columns.  So many of these include one with rows.
+_DOUBTFUL, _SEVERAL = 8.0, 8
 # Gradients of the second descent, and their clip.
 STEPS, _CLIP = 5, 1.0
 # Deviation of the margins that noise is to make, and the first step, in units of one over the
@@ -86,8 +89,8 @@ def descended(
     length = shape.data_norm * _lengths.told_length(settings.row_lengths, curator)
     transform = bounded(shape, _declared_units(coordinates.columns, shape, length), settings.limit)
     coordinates = replace(coordinates, transform=transform)
-    direction, spread, norms = _direction(settings, shape, curator, coordinates)
-    direction = limited(direction, coordinates.columns) / spread
+    direction, spread, off, norms = _direction(settings, shape, curator, coordinates)
+    direction = _limited(direction, coordinates.columns, off) / spread
     pair = np.column_stack([transform[:, :-1] @ direction, transform[:, -1]])
     pair = bounded(shape, pair, settings.limit)
     two = replace(coordinates, transform=pair)
@@ -106,8 +109,9 @@ def _declared_units(columns: Columns, shape: ProblemShape, length: float) -> Mat
 
 def _direction(
     settings: Settings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
-) -> tuple[Vector, float, Vector]:
-    """Where a descent ends, how far apart the margins are about, and the gradients' norms."""
+) -> tuple[Vector, float, float, Vector]:
+    """Where a descent ends, how far apart the margins are about, how far noise alone leads along
+    one column, and the gradients' norms."""
     mechanism, v = settings.gradient, start_of(shape.loss, coordinates)
     assert mechanism.query is not None
     fixed = curator.fix(mechanism.query, coordinates.transform)
@@ -124,11 +128,11 @@ def _direction(
             steepest = max(most, bend + doubt)
             steps[k] = max(settings.step, min(longest, _GROWTH * steps[k - 1], 1.0 / steepest))
         v[:-1] -= steps[k] * slopes[k]
-    by_noise = float(steps @ steps) * shape.dim * noise**2
+    off = noise * float(np.linalg.norm(steps))
     end = v[:-1]
     variance = _variance(points, slopes, steps, end, noise)
     norms = settings.curvature * np.linalg.norm(slopes, axis=1)
-    return end, math.sqrt(max(by_noise, variance)), norms
+    return end, math.sqrt(max(shape.dim * off**2, variance)), off, norms
 
 
 def _variance(points: Matrix, slopes: Matrix, steps: Vector, end: Vector, noise: float) -> float:
@@ -156,14 +160,19 @@ def _bent(moved: Vector, changed: Vector, noise: float, followed: float) -> tupl
     return bend, _DOUBT * noise / math.sqrt(square)
 
 
-def limited(direction: Vector, columns: Columns) -> Vector:
-    """The direction, along which categories that were not seen to have rows move less than others.
+def _limited(direction: Vector, columns: Columns, off: float) -> Vector:
+    """The direction, along which no category without rows is to move farther than all others.
 
-    By one deviation of the noise: of so many columns most have fewer rows than counts tell surely.
+    It moves by noise of deviation `off`, and its count is noise, too.  Categories that may be so
+    move as far as the farthest column that is not, or as several of them do, some of which have
+    rows.
     """
-    unseen = columns.categories & (columns.frequency < columns.frequency_deviation)
-    most = UNCERTAIN_EFFECT * float(np.abs(direction[~unseen]).max(initial=0.0))
-    return np.where(unseen, np.clip(direction, -most, most), direction) if most else direction
+    sizes, counts = np.abs(direction), np.maximum(columns.frequency, 0.0)
+    told = np.square(counts / columns.frequency_deviation) + np.square(sizes / off)
+    doubtful = columns.categories & (told < _DOUBTFUL + 2.0 * math.log(len(sizes)))
+    several = np.sort(sizes[doubtful])[-_SEVERAL:][:1]
+    most = np.concatenate([sizes[~doubtful], several]).max()
+    return np.where(doubtful, np.clip(direction, -most, most), direction)
 
 
 def _confirmed(

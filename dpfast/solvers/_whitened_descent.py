@@ -42,7 +42,7 @@ from dpfast.solvers._normal_rows import logistic_bends
 from dpfast.solvers._target_range import Place, TargetRange
 from dpfast.solvers._target_tails import Tails
 from dpfast.solvers._weights import Weights
-from dpfast.solvers._whitened_rules import NARROWEST_CORNER, is_mean
+from dpfast.solvers._whitened_rules import NARROWEST_CORNER, confirmed_part, is_mean
 
 # The curvature, in units of the loss's largest, at which noise is taken to pile up over the steps:
 # slopes that are clipped do not follow the weights.  By the square of the clip, between these; and
@@ -483,8 +483,8 @@ def _without_noise(
         # How residuals bend their loss is a guess.
         power = 2.0 if shape.loss.kind == "classification" else 3.0
         part = kept(found, first, coordinates.squares(), settings, power)
-        if settings.along is not None:
-            part = 1.0  # later gradients tell how far to go
+        if settings.along is not None and confirmed_part(settings.rows_per_weight) == 1.0:
+            part = 1.0  # later gradients alone tell how far to go
     v[:free] *= part
     # Intercepts go as far to the best constant: of a mean of points a convex loss is no larger than
     # the mean of the losses.

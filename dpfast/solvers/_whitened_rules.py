@@ -31,6 +31,9 @@ _CONSISTENT = 20.0
 # Up to the first there is no momentum; from the second on there are more steps, and correlations
 # have two rounds.
 _SLOW, _MANY = 30.0, 200.0
+# Up to the first, gradients that follow a descent alone tell how far to go; up to the second they
+# tell half of it at least.
+_CONFIRMED_ALONE, CONFIRMED = 3.0, 6.0
 # From the second on quantiles take this part of them, as many as just before it: more gain nothing.
 _QUANTILE_WAY = 2.0 / 3.0
 # From here on correlations are learned from a smaller share of the budget.
@@ -224,6 +227,16 @@ def first_quantile(loss: Loss, u: float) -> float | None:
     if loss.quantile is None:
         return None
     return loss.quantile + 0.5 * min(1.0, (u / _LEARNED) ** 2) * (0.5 - loss.quantile)
+
+
+def confirmed_part(u: float) -> float:
+    """Which part of the end the weights have that later gradients confirm, if these are asked for.
+
+    All of it with few rows a weight; with more the descent's own end tells as much.  The loss of a
+    mean of both is at most the mean of the losses.
+    """
+    beyond = (u - _CONFIRMED_ALONE) / (CONFIRMED - _CONFIRMED_ALONE)
+    return 1.0 - 0.5 * min(1.0, max(0.0, beyond))
 
 
 def sure(value: float, noise: float) -> float:

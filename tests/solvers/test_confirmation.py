@@ -10,10 +10,12 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpfast import Budget, Ledger, Problem, ProblemShape, plan, solve
+from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
 from dpfast.random import SecureGenerator
 from dpfast.solvers import _confirmation
 from dpfast.solvers._coordinates import learn
+from dpfast.solvers._whitened_rules import confirmed_part
 
 ROWS, COLUMNS = 3000, 150
 BUDGET = Budget(mu=0.16)  # u = 1.6
@@ -66,7 +68,9 @@ def test_it_takes_the_less_of_the_budget_the_more_rows_there_are():
     shares = [_confirmation.share(shape, u) for shape in shapes for u in (1.6, 3.0, 5.9)]
     assert shares[:3] == shares[3:] == sorted(shares[:3], reverse=True)
     assert 0.0 < shares[2] < shares[0] < 0.2
-    assert _confirmation.share(shapes[0], 6.0) == _confirmation.share(shapes[0], 0.2) == 0.0
+    few = ProblemShape(100_000, 63, 8.0, "logistic", intercept=1.0)
+    assert [_confirmation.share(shapes[0], u) for u in (6.0, 0.2)] == [0.0, 0.0]
+    assert _confirmation.share(few, 3.0) == 0.0
 
 
 def test_a_signal_is_followed_as_far_as_it_goes(monkeypatch):
@@ -79,6 +83,27 @@ def test_without_a_signal_a_constant_is_left():
     p = np.mean(rows(0.0)[1] > 0.0)
     constant = -p * math.log(p) - (1.0 - p) * math.log(1.0 - p)
     assert mean_loss(0.0, 4) < constant + 0.005
+
+
+def test_with_more_rows_it_is_a_mean_with_the_descents_own_end(monkeypatch):
+    parts = [confirmed_part(u) for u in (1.5, 3.0, 4.5, 6.0)]
+    assert parts == [1.0, 1.0, 0.75, 0.5]
+    problem, budget = table(2.0), Budget(mu=0.45)
+    settings = plan(problem, "dp-whitened-gd", budget).settings
+    curator = Curator(problem, Ledger(budget), SecureGenerator(0))
+    coordinates = learn(settings.learning, problem.shape, curator)
+    monkeypatch.setattr(_confirmation, "_followed", lambda *asked: np.zeros(3))
+    w = np.random.default_rng(0).standard_normal(COLUMNS + 1)
+    found = _confirmation.confirmed(w, w, settings, problem.shape, curator, coordinates)
+    part = confirmed_part(settings.rows_per_weight)
+    assert 0.7 < part < 0.8
+    np.testing.assert_allclose(found, (1.0 - part) * w)
+
+
+def test_nothing_that_is_not_sure_is_followed(monkeypatch):
+    monkeypatch.setattr(_confirmation, "sure", lambda *asked: 0.0)
+    fit = solve(table(2.0), "auto", BUDGET, random_state=0)
+    assert not fit.w[:-1].any() and fit.w[-1] != 0.0
 
 
 @pytest.mark.parametrize(("width", "far"), [(0.6, 2.0), (1.0, 1.5), (2.0, 1.0)])
@@ -94,9 +119,48 @@ def test_slopes_tell_width_and_length(width, far):
         kept = np.minimum(1.0, longest / np.maximum(predicted, 1.0 - predicted))
         slope = 4.0 * float(weights @ (kept * z * (predicted - labels)))
         belief.add(slope, 0.01, at, -0.7)
-    found, doubt, told = belief.told()
+    found, certain, told = belief.told()
     assert found == pytest.approx(far, rel=0.15) and told == pytest.approx(width, rel=0.15)
-    assert 0.0 < doubt < 0.5 * far
+    assert 0.8 < certain < 1.0
+
+
+def test_a_width_that_is_not_known_is_no_doubt():
+    belief = _confirmation._Belief(0.5)
+    assert belief.told()[1] == 0.0
+    for slope, at in ((-1.0, 0.0), (-0.5, 1.0)):  # labels follow these margins, however wide
+        belief.add(slope, 0.2, at, 0.0)
+    assert belief.told()[1] > 0.5
+
+
+def test_units_of_the_columns_do_not_matter():
+    X, y = rows(2.0)
+
+    def fitted(unit):
+        problem = Problem(unit * X, y, data_norm=unit * math.sqrt(COLUMNS))
+        return solve(problem, "auto", BUDGET, random_state=0).w[:-1] * unit
+
+    plain = fitted(1.0)
+    for unit in (2.0**-20, 2.0**-300, 2.0**300):
+        np.testing.assert_allclose(fitted(unit), plain, rtol=1e-3, atol=1e-6)
+
+
+def test_categories_without_rows_go_less_far_than_others(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.zeros((ROWS, 100))
+    X[np.arange(ROWS), rng.integers(60, size=ROWS)] = 1.0
+    columns = (ColumnBlock("one-hot", 0, 100),)
+    y = rng.choice([-1.0, 1.0], ROWS)
+    problem = Problem(X, y, "logistic", data_norm=1.0, columns=columns)
+    settings = plan(problem, "dp-whitened-gd", Budget(mu=0.2)).settings
+    curator = Curator(problem, Ledger(Budget(mu=0.2)), SecureGenerator(0))
+    coordinates = learn(settings.learning, problem.shape, curator)
+    seen = coordinates.columns.frequency >= coordinates.columns.frequency_deviation
+    w = np.append(np.where(seen, 1.0, 3.0), 0.0)
+    monkeypatch.setattr(_confirmation, "_followed", lambda *asked: np.array([1.0, 0.0, 0.0]))
+    slopes = rng.standard_normal(len(w))
+    found = _confirmation.confirmed(w, slopes, settings, problem.shape, curator, coordinates)
+    assert 0 < seen.sum() < 100 and found[:-1][seen].min() > 0.0
+    assert found[:-1][~seen].max() <= 0.71 * found[:-1][seen].max()
 
 
 def test_exact_slopes_lead_to_the_best_of_all_mixes(monkeypatch):
@@ -138,3 +202,16 @@ def test_directions_are_apart_where_columns_are():
     assert found[:, 0] @ apart[:, 0] > 0.0
     nothing = _confirmation._apart(np.zeros((COLUMNS, 2)), coordinates)
     np.testing.assert_array_equal(nothing, np.zeros((COLUMNS, 2)))
+
+
+def test_categories_that_were_not_seen_move_less():
+    columns = SimpleNamespace(
+        categories=np.array([True, True, True, False]),
+        frequency=np.array([0.001, -0.02, 0.3, 0.0]),
+        frequency_deviation=np.array([0.01, 0.01, 0.01, 0.01]),
+    )
+    found = _confirmation._limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)
+    np.testing.assert_allclose(found, [1.4, -1.4, 2.0, 1.0])
+    columns.frequency[2], columns.categories[3] = 0.0, True
+    found = _confirmation._limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)  # nobody is seen
+    np.testing.assert_array_equal(found, [3.0, -3.0, 2.0, 1.0])

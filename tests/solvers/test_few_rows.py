@@ -19,6 +19,7 @@ from dpfast import (
     solve,
 )
 from dpfast.blocks import BlockProblem, from_npy
+from dpfast.column_blocks import ColumnBlock
 from dpfast.curator import Curator
 from dpfast.errors import QuestionableSettingWarning
 from dpfast.random import SecureGenerator
@@ -97,17 +98,40 @@ def test_plans_say_what_is_learned():
     assert np.all(np.diff(noise) < 0.0)
 
 
-def test_categories_that_were_not_seen_move_less():
+def limited(direction, frequency, categories, deviation=0.01, off=1.0):
     columns = SimpleNamespace(
-        categories=np.array([True, True, True, False]),
-        frequency=np.array([0.001, -0.02, 0.3, 0.0]),
-        frequency_deviation=np.array([0.01, 0.01, 0.01, 0.01]),
+        categories=np.array(categories),
+        frequency=np.array(frequency),
+        frequency_deviation=np.full(len(frequency), deviation),
     )
-    found = _few_rows.limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)
-    np.testing.assert_allclose(found, [1.4, -1.4, 2.0, 1.0])
-    columns.frequency[2], columns.categories[3] = 0.0, True
-    found = _few_rows.limited(np.array([3.0, -3.0, 2.0, 1.0]), columns)  # nobody is seen
-    np.testing.assert_array_equal(found, [3.0, -3.0, 2.0, 1.0])
+    return _few_rows._limited(np.array(direction), columns, off)
+
+
+def test_categories_that_may_have_no_rows_move_no_farther_than_others():
+    none, all_of_them = 8 * [0.0], 11 * [True]
+    found = limited([3.0, -3.0, 2.0, *none], [0.01, -0.02, 0.3, *none], all_of_them)
+    np.testing.assert_array_equal(found[:3], [2.0, -2.0, 2.0])  # the third was counted
+    found = limited([3.0, -3.0, 2.0, *none], 11 * [0.0], [True, True, False, *all_of_them[3:]])
+    np.testing.assert_array_equal(found[:3], [2.0, -2.0, 2.0])  # it is a number
+    found = limited([3.0, -5.0, 2.0, *none], 11 * [0.0], all_of_them)
+    np.testing.assert_array_equal(found[:3], [3.0, -5.0, 2.0])  # no noise leads so far
+    found = limited([3.0, -3.2, 2.0, *none], [0.0, 0.03, 0.0, *none], all_of_them)
+    np.testing.assert_array_equal(found[:3], [3.0, -3.2, 2.0])  # so far and counted besides
+    sizes = np.arange(1.0, 12.0) / 4.0
+    np.testing.assert_array_equal(limited(sizes, 11 * [0.0], all_of_them), np.minimum(sizes, 1.0))
+
+
+def test_no_category_without_rows_moves_farthest():
+    rng, categories, had = np.random.default_rng(0), 80, 32
+    chosen = rng.integers(had, size=1000)
+    X, effects = np.eye(categories)[chosen], rng.standard_normal(had)
+    y = np.where(rng.logistic(size=1000) < 2.0 * effects[chosen], 1.0, -1.0)
+    problem = Problem(X, y, data_norm=1.0, columns=(ColumnBlock("one-hot", 0, categories),))
+    ratios = []
+    for seed in range(8):
+        w = np.abs(solve(problem, "auto", Budget(mu=0.11), random_state=seed).w)
+        ratios.append(w[had:-1].max() / w[:had].max() if w[:had].any() else 0.0)
+    assert 0.9 < max(ratios) <= 1.0
 
 
 @pytest.mark.parametrize("steep", [0.1, 100.0])
