@@ -5,8 +5,8 @@ directions that rows hardly move along.  In the units that columns were declared
 the noise of the rows' length alone, whatever the number of columns.  So a descent in these finds a
 direction.  Its steps are short to begin with, since all columns may follow one factor, and get
 longer as far as gradients deny that.  Whether it is more than noise cannot be told from its length;
-but rows have one number along it, whose slope is known as well as that of the constant.  A second
-descent in these two numbers tells how far to go: nowhere, unless the rows confirm it.
+but rows have one number along it, whose slope is known as well as that of the constant.  A few
+gradients in these two numbers tell how far to go (`_normal_margins.py`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _lengths
 from dpfast.solvers._coordinates import Columns, Coordinates
+from dpfast.solvers._normal_margins import NormalMargins
 from dpfast.solvers._shares import Release
-from dpfast.solvers._whitened_descent import Secants, Settings, settled_intercept, start_of
-from dpfast.solvers._whitened_rules import sure
+from dpfast.solvers._whitened_descent import Settings, start_of
 
 # Rows behind one weight, times µ, below which this is done, and so many of all rows.
 _FEW, _ROWS = 1.5, 50.0
@@ -38,20 +38,14 @@ SHARE = _LENGTHS + _ALONG
 # Count and weight of a category may be noise alone if their squares, over its variance, sum to
 # less than this and twice the logarithm of the columns.  So many of these include one with rows.
 _DOUBTFUL, _SEVERAL = 8.0, 8
-# Gradients of the second descent, how many of these come from too far, and their clip.
-STEPS, _BEGIN, CLIP = 5, 1, 1.0
+# Gradients of the second descent, and their clip.
+STEPS, CLIP = 5, 1.0
 # Deviation of the margins that noise is to make, and the first step, in units of one over the
 # largest curvature that rows of the usual length may have.
 _SPREAD, _SHORTEST = 0.5, 2.0
 # By how much a step is longer than the last, at most, and how many deviations of the noise the
 # curvature may be off what a secant tells.
 _GROWTH, _DOUBT = 3.0, 1.4
-# How many gradients without common errors those along the direction are worth.
-_APART = 2.0
-# Length of the first step along the direction, over that of the others.
-_FIRST = 0.4
-# The curvature along the direction, over the largest of a standard normal number, is within these.
-_FLATTEST, _STEEPEST = 0.06, 1.5
 
 #: Settings of the first descent, which ends where it ends.
 SETTINGS = {
@@ -205,30 +199,15 @@ def _confirmed(
     settings: Settings, shape: ProblemShape, curator: Curator, coordinates: Coordinates
 ) -> Vector:
     """How far to go along the direction and the constant, which the coordinates are."""
-    along, transform, secants = settings.along, coordinates.transform, Secants(1)
+    along, transform = settings.along, coordinates.transform
     assert along is not None and along.query is not None
     fixed = curator.fix(along.query, transform)
-    noise = along.stddev / shape.n_samples / settings.curvature
-    v, followed = np.array([0.0, float(start_of(shape.loss, coordinates)[-1])]), 0.0
-    points, slopes = np.zeros((2, STEPS, 2))
-    for k in range(STEPS):
+    shares, deviation, _ = coordinates.class_shares()
+    share = float(coordinates.probabilities()[1])
+    margins = NormalMargins(float(shares[1]), deviation, share)
+    v = np.array([0.0, float(start_of(shape.loss, coordinates)[-1])])
+    for _ in range(STEPS):
         told = curator.release(along, fixed, transform @ v) / shape.n_samples
-        points[k], slopes[k] = v, told / settings.curvature
-        secants.add(v, slopes[k], noise, followed)
-        followed = 1.0 / max(1.0, secants.most)
-        # The margins' variance may be many times what was told: the first step is short.
-        short = _FIRST if k == 0 else 1.0
-        v = v - short * secants.stretched(v, followed * slopes[k], noise)
-    curved = min(_STEEPEST, max(_FLATTEST, secants.curvature(noise)))
-    far = float(np.mean(points[_BEGIN:, 0] - slopes[_BEGIN:, 0] / curved))
-    # Points follow the noise of the gradients before them, so that their errors are not apart.
-    far = max(0.0, far) * sure(far, noise / curved / math.sqrt(_APART))
-    # Margins of a standard normal number, or less.
-    width = np.array([math.sqrt(min(1.0, curved)), 1.0])
-    second = replace(
-        settings, gradient=along, iterations=STEPS, average=1.0, clip=CLIP / math.sqrt(2.0),
-        consistent=True, rows_per_weight=math.inf,
-    )  # fmt: skip
-    averages = width * points.mean(axis=0), settings.curvature * slopes.mean(axis=0)
-    end = width * [far, v[1]]
-    return np.array([far, settled_intercept(end, *averages, second, shape, coordinates, 1.0)])
+        margins.add(told, along.stddev / shape.n_samples, v, CLIP)
+        v = margins.best(v)
+    return v

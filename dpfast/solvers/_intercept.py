@@ -80,7 +80,7 @@ def expected_intercept(
         shares = probabilities @ weights
         belief = -0.5 * np.square(released.share - shares) / variance
         belief += _log_of_slopes(released, predicted_slopes(probabilities))
-        belief += _log_prior(shares * (1.0 - shares))
+        belief += log_prior(shares * (1.0 - shares))
         belief = np.exp(belief - belief.max())
         belief /= belief.sum()
         center = float(belief @ intercepts)
@@ -135,7 +135,7 @@ def of_mean_probability(
     return root(rising, start)
 
 
-def _log_prior(spread: Vector) -> Vector:
+def log_prior(spread: Vector) -> Vector:
     """Of shares p, as a density of their logits; `spread` is ``p (1 - p)``."""
     density = sum(factor * spread**power for factor, power in _PRIOR)
     return np.asarray(np.log(density), dtype=np.float64)
