@@ -164,6 +164,22 @@ def test_fewer_rows_than_weights(relation, labels, prior):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
+def test_a_few_rows_a_weight(relation):
+    """The end of the descent is confirmed by gradients in three numbers."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-0.2, 0.2, (60, 80)) + rng.choice([-1.0, 1.0], (60, 1))
+    y, other, kept = np.sign(X.sum(axis=1)), X.copy(), np.arange(60) >= 0
+    X[7], y[7], other[7], kept[7] = 9.0, 1.0, -9.0, relation == "replace_one"
+    data = Problem(X, y, "logistic", data_norm=9.0)
+    neighbor = Problem(other[kept], y[kept], "logistic", data_norm=9.0)
+    budget = Budget(mu=5.4 if relation == "replace_one" else 2.7)
+    settled = plan(data, "dp-whitened-gd", budget, neighboring_relation=relation)
+    assert any(access.query.dimension == 3 for access, _ in settled.accesses[-1:])
+    found = replay(settled, data, neighbor)
+    assert max(apart / charge for apart, charge in found[-5:]) > 0.3
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
 def test_several_classes(relation):
     data, neighbor = neighbors("logistic", relation, classes=3)
     settled = plan_multinomial(data.shape, 3, BUDGETS[0], neighboring_relation=relation)

@@ -511,7 +511,7 @@ def _folders_of(dataset: Any) -> set[Path]:
         return set().union(*map(_folders_of, parts))
     if getattr(getattr(dataset, "filesystem", None), "type_name", None) != "local":
         return set()
-    folders = {Path(file).parent for file in _files_of(dataset)}
+    folders = {Path(file).absolute().parent for file in _files_of(dataset)}
     return folders | {Path(os.path.commonpath(folders))} if folders else folders
 
 

@@ -69,8 +69,7 @@ def question_regime(plan: Plan[Any], noun: str) -> None:
     if "direction" in regime:
         said += (
             f"{few} to learn every weight. At most one direction of the weights is found, in which "
-            "single coefficients are mostly noise; if rows do not confirm it, a constant "
-            "prediction. "
+            "single coefficients are mostly noise, and followed as far as rows seem to follow it. "
         )
     elif "constant" in regime:
         said += f"{few} to learn much more than a constant prediction. "

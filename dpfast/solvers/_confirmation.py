@@ -46,6 +46,8 @@ _WIDTHS, _ABOUT = np.geomspace(0.4, 3.2, 10), 0.5
 _LENGTHS, _USUAL = np.linspace(0.0, 8.0, 65), 1.5
 # Part of the way after the first gradient, and of how far the intercept follows longer margins.
 _FIRST, _FOLLOWS = 0.5, 0.3
+# The least logarithm of a probability: beyond, doubts would be squares that are no numbers.
+_UNLIKELY = -300.0
 # The least curvature across the mix, over the largest.
 _LEAST_BEND = 0.2
 
@@ -149,7 +151,7 @@ class _Belief:
 
         As sure as it is that labels have a length at all: a width that is hardly known is no doubt.
         """
-        chance = np.exp(self._logs - self._logs.max())
+        chance = np.exp(np.maximum(self._logs - self._logs.max(), _UNLIKELY))
         chance /= chance.sum()
         of_lengths = chance.sum(axis=0)
         length = float(of_lengths @ _LENGTHS)
@@ -203,4 +205,4 @@ def _followed(
 
 def _kept(value: float, noise: float) -> float:
     """Which part of a number to keep that noise of this deviation is in."""
-    return 1.0 - min(1.0, (noise / value) ** 2) if value else 0.0
+    return 1.0 - min(1.0, noise / abs(value)) ** 2 if value else 0.0

@@ -32,13 +32,13 @@ from dpfast.solvers._whitened_descent import Settings, start_of
 
 # Rows behind one weight, times µ, below which this is done, and so many of all rows.
 _FEW, _ROWS = 1.5, 50.0
-# Shares of the budget for the rows' lengths and for the second descent.
+# Shares of the budget for the rows' lengths and for the gradients along the direction.
 _LENGTHS, _ALONG = 0.05, 0.2
 SHARE = _LENGTHS + _ALONG
 # Count and weight of a category may be noise alone if their squares, over its variance, sum to
 # less than this and twice the logarithm of the columns.  So many of these include one with rows.
 _DOUBTFUL, _SEVERAL = 8.0, 8
-# Gradients of the second descent, and their clip.
+# Gradients along the direction, and their clip.
 STEPS, CLIP = 5, 1.0
 # Deviation of the margins that noise is to make, and the first step, in units of one over the
 # largest curvature that rows of the usual length may have.

@@ -218,7 +218,6 @@ def descend(
     vector to all of them changes no loss, so what their noise has in common is taken out.  `spread`
     is what was released of the targets: of a `Place`, everything is in units of half its width, and
     so is the loss: thresholds and rounded-off kinks are as wide there as declared for [-1, 1].
-
     """
     units, averaged = _Units.of(spread, settings, shape), settings.first_averaged
     # Not where the log link rests on the steps.

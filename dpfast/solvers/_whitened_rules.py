@@ -241,7 +241,7 @@ def confirmed_part(u: float) -> float:
 
 def sure(value: float, noise: float) -> float:
     """Which part of a number is a reason to move, if noise has this deviation: none up to two."""
-    return 1.0 - min(1.0, (SURE * noise / value) ** 2) if value else 0.0
+    return 1.0 - min(1.0, SURE * noise / abs(value)) ** 2 if value else 0.0
 
 
 def clips_groups(shape: ProblemShape) -> bool:
@@ -258,7 +258,7 @@ def regime(
     these are far too `few`, weights have one direction.
     """
     if few:
-        return "one direction of the weights, or a constant prediction"
+        return "one direction of the weights"
     said = "near a constant prediction" if step < _FULL_STEP else ALL_WEIGHTS
     if target_range is not None and not target_range.found:
         said += "; not to find targets in bounds that are far too wide"

@@ -1,5 +1,7 @@
 """Fits that begin with public rows, which cost nothing to look at.
 
+Where private rows are far fewer than weights, `along_prior.py` takes this one's place.
+
 Public rows tell the coordinates to descend in, how the loss bends, and weights, which are right or
 wrong to an unknown extent.  A run
 

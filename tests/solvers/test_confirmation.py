@@ -204,6 +204,14 @@ def test_directions_are_apart_where_columns_are():
     np.testing.assert_array_equal(nothing, np.zeros((COLUMNS, 2)))
 
 
+def test_what_is_surely_nothing_is_told_as_nothing():
+    """Also where its probability is next to none."""
+    belief = _confirmation._Belief(0.3)
+    for _ in range(5):
+        belief.add(0.0, 0.002435, 0.0, math.log(0.3 / 0.7))
+    assert belief.told()[:2] == pytest.approx((0.0, 0.0), abs=1e-12)
+
+
 def test_categories_that_were_not_seen_move_less():
     columns = SimpleNamespace(
         categories=np.array([True, True, True, False]),
