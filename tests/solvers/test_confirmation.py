@@ -1,11 +1,13 @@
 """Fits with a few rows a weight, in units of µ: last gradients tell how far to go."""
 
 import math
-from functools import cache
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from factors import COLUMNS, ROWS
+from factors import rows as factor_rows
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -17,22 +19,9 @@ from dpfast.solvers import _confirmation
 from dpfast.solvers._coordinates import learn
 from dpfast.solvers._whitened_rules import confirmed_part
 
-ROWS, COLUMNS = 3000, 150
 BUDGET = Budget(mu=0.16)  # u = 1.6
 ALONG = "gradient along the weights"
-
-
-@cache
-def rows(signal):
-    """Columns that three factors move, and labels that follow one of these so far."""
-    rng = np.random.default_rng(0)
-    factors = rng.standard_normal((ROWS, 3))
-    X = 0.3 * factors @ rng.standard_normal((3, COLUMNS)) + 0.3 * rng.standard_normal(
-        (ROWS, COLUMNS)
-    )
-    X = np.clip(X / 2.0, -1.0, 1.0)
-    y = np.where(rng.logistic(size=ROWS) < signal * factors[:, 0] - 0.5, 1.0, -1.0)
-    return X, y
+rows = partial(factor_rows, intercept=-0.5)
 
 
 def table(signal, **options):

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from factors import COLUMNS, ROWS, rows
 
 from dpfast import (
     Budget,
@@ -27,21 +28,8 @@ from dpfast.solvers import _few_rows
 from dpfast.solvers._coordinates import learn
 from dpfast.solvers.multinomial import plan_multinomial
 
-BUDGET, ROWS, COLUMNS = Budget(mu=0.04), 3000, 150
+BUDGET = Budget(mu=0.04)
 ALONG = "gradient along the weights"
-
-
-@cache
-def rows(signal):
-    """Columns that three factors move, and labels that follow one of these so far."""
-    rng = np.random.default_rng(0)
-    factors = rng.standard_normal((ROWS, 3))
-    X = 0.3 * factors @ rng.standard_normal((3, COLUMNS)) + 0.3 * rng.standard_normal(
-        (ROWS, COLUMNS)
-    )
-    X = np.clip(X / 2.0, -1.0, 1.0)
-    y = np.where(rng.logistic(size=ROWS) < signal * factors[:, 0], 1.0, -1.0)
-    return X, y
 
 
 def table(signal, **options):
