@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
 
@@ -44,7 +45,8 @@ def map_in_order(
         return
     queue = _Queue(chunks, work)
     pool = _pool(os.getpid(), threads - 1)
-    helpers = [pool.submit(queue.run) for _ in range(helpers_needed)]
+    # NumPy keeps in the context whether it warns, as of an overflow: a warning would tell of rows.
+    helpers = [pool.submit(copy_context().run, queue.run) for _ in range(helpers_needed)]
     try:
         yield from queue.results()
     finally:

@@ -276,8 +276,9 @@ class Problem(RowAccess):
         huge = sizes > _LARGEST_ENTRY
         if not huge.any():
             return False
-        # The largest entry of each comes close to what is allowed, 2^498.
-        factors = np.where(huge, np.ldexp(1.0, 498 - np.frexp(sizes)[1]), 1.0)
+        # The largest entry of each comes close to what is allowed, 2^498.  Those of others would
+        # overflow, and NumPy's warning tell of them.
+        factors = np.where(huge, np.ldexp(1.0, np.minimum(498 - np.frexp(sizes)[1], 0)), 1.0)
         if scipy.sparse.issparse(matrix):
             matrix = matrix.copy()
             matrix.data *= np.repeat(factors, np.diff(matrix.indptr))

@@ -1,6 +1,7 @@
 """Chunks: taken by threads, worked on once, in order whoever takes them."""
 
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -75,3 +76,16 @@ def test_a_closed_queue_gives_out_nothing_more():
     queue.close()
     queue.run()
     assert queue._taken == 1
+
+
+def test_helpers_warn_of_numbers_no_more_than_the_caller():
+    """A warning of NumPy's would tell that some row made a number overflow."""
+    all_here = threading.Barrier(2)
+
+    def work(start, stop):
+        all_here.wait(10.0)
+        return float(np.array([1e200]) @ np.array([1e200])) + float(np.exp(np.float64(1e3)))
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("error")
+        assert list(map_in_order(work, 2, 1, 2)) == [np.inf, np.inf]

@@ -645,3 +645,13 @@ def test_counts_of_numpy_do_not_wrap_round():
     assert groups.most_rows == 400
     assert BlockSizes(np.uint8(3), (np.uint8(200),)) == BlockSizes(3, (200,))
     assert type(BlockSizes(3, (np.uint8(200),)).distinct[0]) is int
+
+
+@pytest.mark.parametrize("storage", [np.array, scipy.sparse.csr_array])
+def test_rows_far_apart_in_size_cause_no_warning(storage):
+    """A warning of NumPy's, before anything is paid for, would tell that there are such rows."""
+    X = storage([[1e300, 0.0], [1e-310, 0.0], [0.0, 1.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        problem = Problem(X, [1.0, 1.0, -1.0], data_norm=1.0)
+    np.testing.assert_allclose(problem.margins([1.0, 1.0, 0.0]), [1.0, 0.0, 1.0], atol=1e-15)

@@ -362,6 +362,7 @@ class _Recipe:
 
 
 @one_blas_thread()
+@np.errstate(all="ignore")  # what NumPy warns of in a worker would tell of rows
 def _on_block(
     recipe: _Recipe, sizes: tuple[int, ...], function: Callable[[Problem], T], block: Block
 ) -> T:

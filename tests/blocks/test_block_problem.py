@@ -2,6 +2,7 @@
 
 import fractions
 import functools
+import warnings
 
 import numpy as np
 import pytest
@@ -305,3 +306,11 @@ def test_bad_rows_are_named_and_the_fit_is_paid_for(rows):
     ):
         carry_out(settled, problem, SecureGenerator(1), ledger)
     assert len(ledger.events) == 3
+
+
+def test_workers_warn_of_no_number():
+    """Theirs is another process, or another machine, where NumPy would warn of what overflows."""
+    problem = BlockProblem(from_npy(np.ones((2, 1)), np.ones(2), block_rows=1), data_norm=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(problem.map_blocks(lambda _: float(np.exp(np.float64(1e3))))) == [np.inf] * 2
