@@ -755,6 +755,49 @@ def _cases_in_blocks() -> list[Case]:
             )
             for most in (None, 3)
         ),
+        *(rows(*each, 0.4, count=0) for each in _kinds_in_blocks()),
+        *(
+            case_of_groups(f"{name} of groups, at most 3 rows", *rest, 0.4, most=3, blocks=True)
+            for name, *rest in _kinds_of_groups_in_blocks()
+        ),
+    ]  # fmt: skip
+
+
+# A query with its arguments and points, the loss and targets.
+Kind = tuple[str, Callable[..., Query], tuple[Any, ...], Points, Loss, tuple[float, ...]]
+
+
+def _kinds_in_blocks() -> list[Kind]:
+    """What is asked of rows in memory, too, where more points and records are tried."""
+
+    def at_ends(query: Any, *units: float) -> list[tuple[Any, ...]]:
+        return [(stretched(query), w, *units) for w in weights_of(4)[:2]]
+
+    return [
+        ("gradient, consistent", CoordinateGradient, (0.7, 60.0, True), at_ends, LOGISTIC, SIGNS),
+        ("relative gradient", RelativeGradient, (0.7, 60.0, 4),
+         lambda query: at_ends(query, 1.0), HUBER, NUMBERS),
+        ("Gram", Gram, (1.5, 100.0), two_transforms, LOGISTIC, (1.0,)),
+        ("targets by size", TargetCounts, (6,), alone, POISSON, COUNTS),
+        *((name, kind, (), lambda query: along_constant(query)[:4], PINBALL, NUMBERS)
+          for name, kind in ALONG_CONSTANT.items()),
+        *((name, *kind, column_ranges, LOGISTIC, SIGNS) for name, kind in RANGES.items()),
+        *((kind.__name__, kind, (0.7, 0.9, 200.0), stacks, POISSON, COUNTS)
+          for kind in WEIGHTED),
+    ]  # fmt: skip
+
+
+def _kinds_of_groups_in_blocks() -> list[Kind]:
+    """The same of groups."""
+    return [
+        ("gradient", GroupGradient, (60.0, 0.5), lambda query: group_points(query)[::7], LOGISTIC,
+         SIGNS),
+        ("Gram", Gram, (1.5, 100.0), two_transforms, LOGISTIC, SIGNS),
+        ("relative gradient", RelativeGradient, (BOUND, 60.0, 4),
+         lambda query: [(stretched(query), 2.5, w, 0.5) for w in weights_of(4)[:2]],
+         POISSON, COUNTS),
+        *((kind.__name__, kind, (0.7, 0.9, 200.0), stacks, HUBER, NUMBERS)
+          for kind, _ in weighted_of(HUBER)),
     ]  # fmt: skip
 
 
