@@ -190,7 +190,9 @@ def test_noise_falls_with_epsilon(solver, delta):
     served(solver, Budget(1.0, delta))
     expects = SOLVERS[solver].expects
     grid = np.geomspace(0.01, 100, 9)
-    risks = [plan(SHAPES[solver], solver, Budget(e, delta)).expected[expects] for e in grid]
+    given = FEW.get(solver, {})
+    plans = [plan(SHAPES[solver], solver, Budget(e, delta), **given) for e in grid]
+    risks = [settled.expected[expects] for settled in plans]
     assert np.all(np.diff(risks) < 0)
 
 
