@@ -761,9 +761,10 @@ class Problem(RowAccess):
         which = slice(start, stop)
         matrix, target = self._sliceable()[which], self._target[which]
         inverse = None if self._inverse_norms is None else self._inverse_norms[1][which]
+        shape = replace(self.shape, n_samples=stop - start)
         return self._view(
-            shape=replace(self.shape, n_samples=stop - start),
-            _layout=replace(self.shape, n_samples=stop - start),
+            shape=shape,
+            _layout=shape,
             _matrix=matrix,
             _target=target,
             _rows=self._rows_of(matrix, target, inverse, which),
