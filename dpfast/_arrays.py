@@ -59,12 +59,17 @@ LEAVE_OUT = "Leave out such rows, or fill them by a rule that is fixed without l
 # What scikit-learn says without quoting an entry. Names of columns and numbers of rows are public.
 _QUOTES_NOTHING = re.compile(
     r"^(X has \d+ features|The feature names|Feature names|np\.matrix is not supported|"
-    r"Sparse data was passed|This \w+ estimator requires y)"
+    r"Sparse data was passed|This \w+ estimator requires y|fill value must be 0 when converting)"
 )
 # The same of what says only what came.
 _EXPECTED = {
     "Found array with 0": "X must have at least one row and one column. ",
     "Found input variables with inconsistent": "X and y must have as many entries as rows. ",
+    "fill value must be 0": "X must have 0 in all places that are not stored, as a sparse matrix. "
+    "Convert its columns: X.sparse.to_dense(). It was refused since ",
+    "The feature names should match": "X must have the columns of fit, in their order: "
+    "X[model.feature_names_in_]. ",
+    "Feature names are only": "X must have names of one kind. ",
 }
 
 
@@ -444,6 +449,8 @@ def _check_label_kind(name: str, values: Any) -> None:
     names = sorted({kind.__name__ for kind in types})
     if any(missing in names for missing in _MISSING):
         raise ValueError(f"{name} must hold {_LABELS}; at least one is missing. {LEAVE_OUT}")
+    if all(issubclass(kind, (bool, np.bool_)) for kind in types):
+        remedy = "Convert them with .astype(bool)."
     if not all(issubclass(kind, str) for kind in types):
         raise ValueError(
             f"{name} must hold {_LABELS}; got dtype object with entries of type "

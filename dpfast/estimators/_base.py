@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Never, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -193,12 +193,6 @@ class PrivateLinearModel(Versioned):
     column_blocks: Sequence[ColumnBlock] | None = None
     max_rows_per_group: int | None = None
     prior: Any = None
-
-    def __new__(cls, *args: Any, **settings: Any) -> Self:
-        if text := unknown_parameters(cls, settings):
-            raise TypeError(text)
-        made: Self = super().__new__(cls)
-        return made
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; returns self.
@@ -431,7 +425,13 @@ class PrivateLinearModel(Versioned):
         )
         return (note,)
 
-    def fit(self, X: Any, y: ArrayLike | None = None, **fit_params: Unpack[FitParameters]) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *by_position: Never,
+        **fit_params: Unpack[FitParameters],
+    ) -> Self:
         """Fit the model privately; this spends the budget, also if it fails after its checks.
 
         Parameters
@@ -467,6 +467,11 @@ class PrivateLinearModel(Versioned):
         dpfast.errors.CertificateNotReached
             If the inner optimizer could not prove its accuracy; nothing is released.
         """
+        if by_position:
+            raise TypeError(
+                f"fit must get no more than X and y by position; got {2 + len(by_position)} "
+                "arguments. Name the others: fit(X, y, sample_weight=weights, groups=ids)."
+            )
         # What noise does to a number is no error, whatever the user has set for others.
         with np.errstate(all="ignore"), fitted_or_as_before(self):
             return self._fit(X, y, fit_params)
@@ -905,7 +910,7 @@ def _refuse_unknown(fit_params: Mapping[str, Any]) -> None:
         raise TypeError(
             "fit must get no keyword arguments but sample_weight and groups; got "
             f"{', '.join(unknown)}. (Rows in blocks can have a checkpoint, too.)"
-            f"{hints(unknown)}"
+            f"{hints(unknown, _OF_ROWS)}"
         )
 
 

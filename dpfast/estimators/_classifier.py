@@ -169,12 +169,13 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         if self.classes is not None:
             try:
                 classes = np.asarray(self.classes)
-            except ValueError:  # lists of several lengths
-                classes = np.empty((0, 0))
-            if classes.ndim != 1 or len(classes) < 2 or len(np.unique(classes)) < len(classes):
+                different, missing = np.unique(classes), bool(np.any(classes != classes))
+            except (TypeError, ValueError):  # lists of several lengths; labels without an order
+                classes, different, missing = np.empty((0, 0)), np.empty(0), True
+            if classes.ndim != 1 or len(different) < max(2, len(classes)) or missing:
                 raise ValueError(
-                    "classes must hold two different labels, or more of them, in a list; "
-                    f"got {self.classes!r}."
+                    "classes must hold two different labels, or more of them, in a list, and no "
+                    f"missing one; got {self.classes!r}."
                 )
             return np.sort(classes), ()
         notes = self._inferred(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 from dpfast._validation import did_you_mean, too_few, warn
@@ -20,7 +20,7 @@ _OPTION = 'an option of solvers goes into solver_options={{"{0}": ...}}'
 _ELSEWHERE = {
     "C": "the ridge is alpha, of the mean loss: alpha = 1 / (C * n_samples)",
     "penalty": "the penalty is the ridge alpha; 'l1' and 'elasticnet' are not available, and "
-    "alpha=0 is none",
+    "alpha=1e-12 is next to none",
     "l1_ratio": "the penalty is the ridge alpha, without an l1 part",
     "class_weight": "a parameter of classifiers, not of fit; fit takes a sample_weight, with a "
     "public max_weight",
@@ -32,7 +32,13 @@ _ELSEWHERE = {
     "dual": "the solver decides; see solver",
     "inference": "standard errors come with LogisticRegression, LinearRegression, HuberRegressor "
     "and the regressors of counts and costs",
+    "alpha": "a parameter of the model: TableModel(bounds, LogisticRegression(alpha=...))",
+    "data_norm": "a TableModel derives it from the declaration",
+    "classes": "a parameter of classifiers; a TableModel derives it from the declaration",
+    "target_bounds": "a parameter of regressors; a TableModel derives it from the declaration",
     "cov_type": "a kind of standard errors, which come with inference",
+    "exposure": "an argument of fit, with a public max_exposure, of PoissonRegressor, "
+    "GammaRegressor and TweedieRegressor",
     "quantile": "a parameter of QuantileRegressor, --family quantile",
     "normalize": "scale by public ranges: dpfast.preprocessing.BoundedScaler, or TableModel",
 }
@@ -50,7 +56,7 @@ def hints(names: Iterable[str], known: Iterable[str] = ()) -> str:
 
 def unknown_parameters(kind: Any, given: Iterable[str]) -> str | None:
     """What to say of parameters that an estimator does not have; None if it has them all."""
-    known = [field.name for field in fields(kind)]
+    known = list(inspect.signature(kind.__init__).parameters)[1:]
     unknown = sorted(set(given) - set(known))
     if not unknown:
         return None

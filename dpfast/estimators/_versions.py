@@ -1,17 +1,27 @@
-"""Pickles of estimators say which dpfast wrote them."""
+"""What all estimators share: they name unknown parameters; pickles say which dpfast wrote them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 
 from dpfast._validation import warn
 from dpfast._version import __version__
+from dpfast.estimators._messages import unknown_parameters
 
 
 class Versioned(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose pickle keeps the version of dpfast, for a warning by any other."""
+    """An estimator that knows its parameters, and whose pickle keeps the version of dpfast.
+
+    Any other version warns.
+    """
+
+    def __new__(cls, *args: Any, **settings: Any) -> Self:
+        if text := unknown_parameters(cls, settings):
+            raise TypeError(text)
+        made: Self = super().__new__(cls)
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_dpfast_version": __version__}

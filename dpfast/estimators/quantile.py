@@ -9,6 +9,7 @@ from dpfast._validation import check_real, warn
 from dpfast.errors import QuestionableSettingWarning
 from dpfast.estimators._regressor import PrivateLinearRegressor
 from dpfast.losses import Loss
+from dpfast.privacy import Budget
 
 # A quantile's loss that is rounded off over so many units of the target is questioned.
 _BLURRED = 1000.0
@@ -55,7 +56,8 @@ class QuantileRegressor(PrivateLinearRegressor):
 
     def _question_bounds(self) -> None:
         # These solvers learn the range of the targets, and round off in units of that.
-        if self.target_bounds is None or (self.solver in ("auto", _LEARNING[self.delta > 0.0])):
+        learns = _LEARNING[Budget(self.epsilon, self.delta).delta > 0.0]
+        if self.target_bounds is None or self.solver in ("auto", learns):
             return
         unit = self._resolve_targets(None)[0][-1].unit
         if (blur := (self._loss().width or 0.0) * unit) < _BLURRED:

@@ -42,7 +42,20 @@ from dpfast.privacy.open_accounts import enter, leave
 T = TypeVar("T")
 
 
-class BudgetAccountant:
+class _OfBudget:
+    """Refuse the numbers of a budget in its place, as other libraries take them."""
+
+    def __new__(cls, *_: Any, **settings: Any) -> Self:
+        numbers = [name for name in ("epsilon", "delta", "rho", "mu") if name in settings]
+        if numbers:
+            raise TypeError(
+                f"budget must be a Budget; got {' and '.join(numbers)}. Write "
+                f"{cls.__name__}(Budget({', '.join(f'{name}=...' for name in numbers)}))."
+            )
+        return super().__new__(cls)
+
+
+class BudgetAccountant(_OfBudget):
     """A budget that several fits share.
 
     Inside ``with BudgetAccountant(...)``, every :class:`~dpfast.privacy.Ledger` charges its events

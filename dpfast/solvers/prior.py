@@ -89,7 +89,11 @@ def check_shape(
     """Refuse problems that a prior is of no use for, or not yet, and budgets."""
     check_supported(dp_whitened_gd.SOLVER, budget, neighboring_relation)
     affordable((), budget, accountant)  # refuses a budget that the accountant cannot limit
-    reason = "without a log link" if shape.loss.log_link else dp_whitened_gd.refusal(shape.loss)
+    if shape.loss.log_link:
+        raise ValueError(
+            f"prior must be None for a loss with a log link; got one, for {shape.loss.name!r}."
+        )
+    reason = dp_whitened_gd.refusal(shape.loss)
     if reason is not None:
         raise ValueError(f"loss must be {reason}, for a fit with a prior; got {shape.loss.name!r}.")
     if shape.dim > dp_whitened_gd.MAX_DIM:

@@ -121,7 +121,7 @@ BAD = [
     ({"classes": [1]}, ValueError, r"classes must hold two different .*; got \[1\]"),
     *(
         ({"classes": bad}, ValueError, "classes must hold two different labels")
-        for bad in ([1, 1], [1, 2, 1], [[-1, 1]], [[1], [2, 3]], -1)
+        for bad in ([1, 1], [1, 2, 1], [[-1, 1]], [[1], [2, 3]], -1, [0, None], [0.0, np.nan])
     ),
     ({"classes": [0, 1]}, ValueError, "y must hold only the declared classes .*other label"),
     ({"classes": None}, ValueError, "classes must be given when strict=True; got None"),

@@ -1,5 +1,6 @@
 """What whoever comes from scikit-learn reads: promises in sight, other names, text, NaN, bounds."""
 
+import inspect
 import re
 import warnings
 from functools import partial
@@ -83,6 +84,41 @@ class TestOtherNames:
         with pytest.raises(TypeError, match="class_weight: a parameter of classifiers, not of fit"):
             model().fit(*data, class_weight="balanced")
 
+    @pytest.mark.parametrize(
+        ("name", "hint"),
+        [
+            ("data_norm", "a TableModel derives it from the declaration"),
+            ("alpha", r"TableModel\(bounds, LogisticRegression\(alpha=\.\.\.\)\)"),
+            ("wieght", "Did you mean 'weight'"),
+        ],
+    )
+    def test_parameters_that_a_table_does_not_have(self, name, hint):
+        with pytest.raises(TypeError, match=f"TableModel has no parameter '{name}'.*{hint}"):
+            TableModel(BOUNDS, **{name: 1})
+        assert next(iter(inspect.signature(TableModel).parameters)) == "bounds"
+
+    @pytest.mark.parametrize("cls", [LogisticRegression, PoissonRegressor])
+    def test_weights_by_position(self, cls, data):
+        with refused(TypeError, r"no more than X and y by position; got 3 .* sample_weight="):
+            cls().fit(*data, np.ones(500))
+
+    def test_other_names_of_a_fit(self, data):
+        for names, hint in ((("exposure",), "PoissonRegressor"), (("group",), "mean 'groups'")):
+            with refused(TypeError, f"sample_weight and groups; got {names[0]}.*{hint}"):
+                model().fit(*data, **dict.fromkeys(names, 1))
+
+    def test_no_penalty(self, data):
+        """What the hint says of it is so."""
+        with pytest.raises(TypeError, match="and alpha=1e-12 is next to none"):
+            model(penalty=None)
+        for delta in (1e-6, 0.0):
+            assert np.isfinite(model(alpha=1e-12, delta=delta).fit(*data).coef_).all()
+
+    def test_numbers_in_the_place_of_a_budget(self):
+        with pytest.raises(TypeError, match=r"got epsilon and delta\. Write .*\(Budget\(epsilon="):
+            BudgetAccountant(epsilon=1.0, delta=1e-6)
+        assert next(iter(inspect.signature(BudgetAccountant).parameters)) == "budget"
+
     def test_what_nobody_knows_has_no_hint(self):
         with pytest.raises(TypeError, match=r"no parameter 'depth'\. It has epsilon, delta, "):
             HuberRegressor(depth=3)
@@ -142,6 +178,33 @@ class TestRows:
         with pytest.raises(ValueError, match=r"Input X contains NaN.* known beforehand") as caught:
             model().fit(X, y)
         assert "impute.html" not in str(caught.value)
+
+    def test_sparse_columns_whose_other_entries_are_missing(self, data):
+        X, y = data
+        for fill in (np.nan, 1.0):
+            columns = pd.DataFrame(X).astype(pd.SparseDtype(float, fill))
+            with refused(ValueError, r"X must have 0 .* X\.sparse\.to_dense\(\)"):
+                model().fit(columns, y)
+
+    def test_truth_values_as_objects(self, data):
+        X, y = data
+        truths = pd.Series(y == 1, dtype=object)
+        with refused(ValueError, r"entries of type bool\..* Convert them with \.astype\(bool\)"):
+            model().fit(X, truths)
+        model().fit(X, truths.astype(bool))
+
+    def test_columns_in_another_order(self, data):
+        X, y = data
+        rows = pd.DataFrame(X, columns=["a", "b", "c"])
+        fitted = model().fit(rows, y)
+        other = rows[["b", "a", "c"]]
+        with pytest.raises(ValueError, match=r"X\[model\.feature_names_in_\]") as caught:
+            fitted.predict(other)
+        assert "same order" in str(caught.value)
+        right = fitted.predict(other[fitted.feature_names_in_])
+        np.testing.assert_array_equal(right, fitted.predict(rows))
+        with pytest.raises(TypeError, match="X must have names of one kind"):
+            model().fit(pd.DataFrame(X, columns=["a", 1, 2]), y)
 
 
 class TestPromises:
@@ -215,6 +278,19 @@ class TestBounds:
             ):
                 settings = {"delta": 0.0, "solver": "output-perturbation", **settings}
                 QuantileRegressor(data_norm=2.0, epsilon=5.0, **settings)._question_bounds()
+
+    @pytest.mark.parametrize("solver", ["auto", "objective-perturbation", "output-perturbation"])
+    def test_quantiles_without_a_delta(self, solver, data):
+        """None is 0, as for every other estimator."""
+        X = data[0]
+        fitted = [
+            QuantileRegressor(
+                data_norm=2.0, target_bounds=(-3, 3), delta=delta, solver=solver, random_state=0
+            ).fit(X, X[:, 0])
+            for delta in (None, 0.0)
+        ]
+        assert [each.privacy_.delta for each in fitted] == [0.0, 0.0]
+        np.testing.assert_array_equal(fitted[0].coef_, fitted[1].coef_)
 
     def test_counts_without_a_delta_are_questioned(self):
         given = {"data_norm": 2.0, "target_bounds": (0, 50)}

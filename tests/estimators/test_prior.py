@@ -307,7 +307,7 @@ def test_the_report_names_the_prior_that_was_used():
 def test_log_links_take_none():
     X, y = table(100)
     model = PoissonRegressor(**DECLARED, target_bounds=(0, 3), prior=table(50, 1))
-    with pytest.raises(ValueError, match="loss must be without a log link"):
+    with pytest.raises(ValueError, match="prior must be None for a loss with a log link"):
         model.fit(X, y)
 
 
