@@ -27,7 +27,7 @@ from dpfast.chunks import thread_count
 from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning, RepeatedFitWarning
-from dpfast.estimators._intervals import CoefficientInterval, WeightNoise, check_level
+from dpfast.estimators._intervals import CoefficientInterval, WeightNoise
 from dpfast.estimators._margins import Cut, affine, affine_of_block, targets_of
 from dpfast.estimators._messages import (
     hints,
@@ -47,6 +47,7 @@ from dpfast.estimators._prior import (
 )
 from dpfast.estimators._targets import Targets
 from dpfast.estimators._versions import Versioned
+from dpfast.inference.estimates import check_level
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, Ledger
 from dpfast.privacy.budget import check_promise
@@ -789,7 +790,7 @@ class PrivateLinearModel(Versioned):
             that is known without the data.
         """
         check_is_fitted(self)
-        level = check_level(confidence_level)
+        level = check_level("confidence_level", confidence_level)
         noise: WeightNoise | None = getattr(self, "_noise", None)
         if noise is None:
             raise ValueError(

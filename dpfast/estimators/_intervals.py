@@ -31,7 +31,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpfast._typing import Vector
-from dpfast._validation import check_real
 from dpfast.privacy import (
     Event,
     GaussianEvent,
@@ -160,13 +159,6 @@ class WeightNoise:
         if np.linalg.norm(w) >= self.ball * (1.0 - 1e-12):
             width = math.inf
         return np.maximum(w - width, -self.reach), np.minimum(w + width, self.reach)
-
-
-def check_level(value: object) -> float:
-    """Return `value` as a confidence level."""
-    return check_real(
-        "confidence_level", value, low=0.0, high=0.9999, low_open=True, hint="Mostly 0.95."
-    )
 
 
 def _entry_and_norm(event: Event, dim: int, rng: np.random.Generator) -> tuple[Vector, Vector]:

@@ -11,7 +11,8 @@ from scipy.special import ndtr, ndtri
 
 from dpfast._files import is_json_number
 from dpfast._typing import Matrix, Vector
-from dpfast._validation import check_real
+from dpfast._validation import check_real, warn
+from dpfast.errors import QuestionableSettingWarning
 
 #: Why a coefficient has no standard error, by the numbers of the solver's `refused`.
 REASONS = (
@@ -25,6 +26,18 @@ REASONS = (
     "residuals that are cut may move it by half of its error, should the largest be on one side: "
     "more rows or a larger budget would show where they end",
 )
+
+
+def check_level(name: str, value: object) -> float:
+    """Return `value` as a confidence level; one that is hardly meant as such is questioned."""
+    level = check_real(name, value, low=0.0, high=0.9999, low_open=True, hint="Mostly 0.95.")
+    if level < 0.5:
+        warn(
+            f"{name} = {level:g} is the probability that an interval holds, not that it does not "
+            f"(the alpha of statsmodels): did you mean {1.0 - level:g}?",
+            QuestionableSettingWarning,
+        )
+    return level
 
 
 @dataclass(frozen=True)
@@ -165,7 +178,7 @@ class Estimates:
         TypeError, ValueError
             If the level is out of range, or a column is unknown.
         """
-        level = check_real("level", level, low=0.0, high=0.9999, low_open=True, hint="Mostly 0.95.")
+        level = check_level("level", level)
         errors = self.sampling_errors if sampling_only else self.errors
         half = float(ndtri(0.5 + 0.5 * level)) * errors
         ends = np.column_stack([self.coefficients - half, self.coefficients + half])

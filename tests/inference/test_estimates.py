@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from dpfast.errors import QuestionableSettingWarning
 from dpfast.inference import Estimates, Summary
 
 COVARIANCE = np.array([[0.04, 0.01, 0.0], [0.01, 0.09, 0.02], [0.0, 0.02, 0.25]])
@@ -46,6 +47,11 @@ def test_intervals_and_p_values_are_those_of_the_normal_law(found, level):
     np.testing.assert_allclose(2.0 * np.ptp(sampling, axis=1), high - low)
     expected = 2.0 * stats.norm.sf(np.abs(found.coefficients / deviations))
     np.testing.assert_allclose(found.pvalues, expected)
+
+
+def test_a_level_that_may_be_one_minus_the_level_is_questioned(found):
+    with pytest.warns(QuestionableSettingWarning, match=r"level = 0\.05 .*did you mean 0\.95"):
+        found.conf_int(0.05)
 
 
 def test_columns_are_chosen_by_name_and_number(found):
