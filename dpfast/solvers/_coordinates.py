@@ -45,6 +45,7 @@ from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _column_ranges
 from dpfast.solvers._column_ranges import ColumnRanges
+from dpfast.solvers._doubtful import within_others
 from dpfast.solvers._lengths import usual_length
 
 _SQRT_2 = math.sqrt(2.0)
@@ -263,9 +264,7 @@ class Coordinates:
         found = (kept * w[:d].T).T
         certain = kept * columns.frequency > _SEEN * columns.frequency_deviation
         certain |= ~categories
-        if certain.any():
-            most = UNCERTAIN_EFFECT * float(np.abs(found[certain]).max())
-            found[~certain] = np.clip(found[~certain], -most, most)
+        found = within_others(found, ~certain, UNCERTAIN_EFFECT)
         return self.shortened(w, found, columns.center)
 
     def with_kept(self, v: Matrix, kept: Vector) -> Matrix:
