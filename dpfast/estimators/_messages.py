@@ -74,8 +74,8 @@ def question_regime(plan: Plan[Any], noun: str) -> None:
     few, said = f"{too_few(plan.shape.n_samples, noun)} for this budget", ""
     if "direction" in regime:
         said += (
-            f"{few} to learn every weight. At most one direction of the weights is found, in which "
-            "single coefficients are mostly noise, and followed as far as rows seem to follow it. "
+            f"{few} to learn every weight. At most {regime} can be found, in which single "
+            "coefficients are mostly noise, and followed as far as rows seem to follow. "
         )
     elif "constant" in regime:
         said += f"{few} to learn much more than a constant prediction. "

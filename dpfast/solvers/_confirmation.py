@@ -26,16 +26,13 @@ from dpfast.mechanisms import Gaussian
 from dpfast.queries import CoordinateGradient, bounded
 from dpfast.shape import ProblemShape
 from dpfast.solvers._coordinates import UNCERTAIN_EFFECT, Columns, Coordinates
-from dpfast.solvers._few_rows import STEPS, confirms
+from dpfast.solvers._few_rows import FEW_WEIGHTS, STEPS, confirms
 from dpfast.solvers._intercept import normal_nodes, of_mean_probability, probability
 from dpfast.solvers._normal_rows import logistic_bends
 from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Settings, settled_intercept, start_of
 from dpfast.solvers._whitened_rules import CONFIRMED, confirmed_part, sure
 
-# Not up to so many weights: their noise is hardly more than that of three numbers with a part of
-# the budget.
-_FEW_WEIGHTS = 64
 # Error of the length that is asked for, and the least and the most of the budget for it.
 _ERROR, _LEAST, _MOST = 0.04, 0.02, 0.15
 # Largest slope of a row in a coordinate, and of how many coordinates one is constant.
@@ -53,8 +50,11 @@ _LEAST_BEND = 0.2
 
 
 def share(shape: ProblemShape, u: float) -> float:
-    """Of the budget, with so many rows behind one weight, times µ; 0 if there is to be none."""
-    if u >= CONFIRMED or shape.dim <= _FEW_WEIGHTS or not confirms(shape, u):
+    """Of the budget, with so many rows behind one weight, times µ; 0 if there is to be none.
+
+    None for few weights: their noise is hardly more than that of three numbers with a part of it.
+    """
+    if u >= CONFIRMED or shape.dim <= FEW_WEIGHTS or not confirms(shape, u):
         return 0.0
     needed = (4.0 * _CLIP * math.sqrt(_COORDINATES) / (_ERROR * u * shape.dim)) ** 2
     return min(_MOST, max(_LEAST, needed))

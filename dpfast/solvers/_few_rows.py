@@ -30,8 +30,11 @@ from dpfast.solvers._normal_margins import NormalMargins
 from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Settings, start_of
 
-# Rows behind one weight, times µ, below which this is done, and so many of all rows.
-_FEW, _ROWS = 1.5, 50.0
+# Rows behind one weight, times µ, below which this is done; and where that is so many weights at
+# most, which nothing else confirms.
+_FEW, FEW_WEIGHTS, _FEW_OF_THESE = 1.5, 64, 1.8
+# So many of all rows, times µ, or more.
+_ROWS = 50.0
 # Shares of the budget for the rows' lengths and for the gradients along the direction.
 _LENGTHS, _ALONG = 0.05, 0.2
 SHARE = _LENGTHS + _ALONG
@@ -60,7 +63,8 @@ Confirm = Callable[[Coordinates, Vector], Vector]
 
 def serves(shape: ProblemShape, u: float) -> bool:
     """Whether a fit with so many rows behind one weight, times µ, is to be found so."""
-    return u < _FEW and confirms(shape, u)
+    few = _FEW_OF_THESE if shape.dim <= FEW_WEIGHTS else _FEW
+    return u < few and confirms(shape, u)
 
 
 def confirms(shape: ProblemShape, u: float) -> bool:
@@ -120,11 +124,23 @@ def descended(
 def _declared_units(columns: Columns, shape: ProblemShape, length: float) -> Matrix:
     """The transform by one factor, with which rows of this length are as long as white ones.
 
-    Columns are centered as far as noise lets their centers be known.
+    Numbers are centered at the mean of their centers, if that is surely not 0, since one factor of
+    all columns may follow it; and all columns beyond that as far as noise lets it be known.
     """
-    known, off = (float(np.square(sizes).sum()) for sizes in (columns.center, columns.deviation))
-    center = columns.center * max(0.0, 1.0 - 2.0 * off / max(known, 1e-300))
+    center, numbers = np.zeros(shape.n_features), ~columns.categories
+    if numbers.any():
+        mean = float(columns.center[numbers].mean())
+        off = float(np.square(columns.deviation[numbers]).mean()) / int(numbers.sum())
+        center[numbers] = mean * _known(mean**2, 2.0 * off)
+    apart = columns.center - center
+    known, off = (float(np.square(sizes).sum()) for sizes in (apart, columns.deviation))
+    center += apart * _known(known, off)
     return column_transform(shape, center, np.full(shape.n_features, length / math.sqrt(shape.dim)))
+
+
+def _known(square: float, off: float) -> float:
+    """Which part of what has this square to keep, if noise makes so much of it."""
+    return max(0.0, 1.0 - off / max(square, 1e-300))
 
 
 def _direction(

@@ -250,16 +250,17 @@ def clips_groups(shape: ProblemShape) -> bool:
 
 
 def regime(
-    step: float, target_range: TargetRange | None, beyond: float = math.inf, few: bool = False
+    step: float, target_range: TargetRange | None, beyond: float = math.inf, directions: int = 0
 ) -> str:
     """What the budget is enough for.
 
     `beyond` a quantile lie so many rows, in units of the noise that a count of them has.  Where
-    these are far too `few`, weights have one direction.
+    steps are short, weights may have so many `directions` that later gradients confirm.
     """
-    if few:
+    if directions == 1:
         return "one direction of the weights"
-    said = "near a constant prediction" if step < _FULL_STEP else ALL_WEIGHTS
+    said = "two directions of the weights" if directions else "near a constant prediction"
+    said = said if step < _FULL_STEP else ALL_WEIGHTS
     if target_range is not None and not target_range.found:
         said += "; not to find targets in bounds that are far too wide"
     return said + "; not to find a quantile so far out" * (beyond < 1.0)

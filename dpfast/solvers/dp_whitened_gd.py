@@ -333,7 +333,7 @@ def _settings(
             options["step"],
             slopes.learned.get("target_range"),
             rules.rows_beyond(terms.whole, terms.rows),
-            terms.few,
+            1 if terms.few else 2 * (along is not None),
         ),
         clip_norm=clip_norm,
         ridge=ridge or 0.0,

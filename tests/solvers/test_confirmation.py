@@ -52,6 +52,11 @@ def test_public_quantities_alone_decide():
         assert not asked(table(1.0, **other))
 
 
+def test_plans_say_what_is_learned():
+    said = [plan(table(1.0), "dp-whitened-gd", Budget(mu=mu)).settings.regime for mu in (0.16, 0.3)]
+    assert said == ["two directions of the weights", "all weights"]
+
+
 def test_it_takes_the_less_of_the_budget_the_more_rows_there_are():
     shapes = [ProblemShape(n, 200, 14.0, "logistic", intercept=1.0) for n in (1000, 10_000)]
     shares = [_confirmation.share(shape, u) for shape in shapes for u in (1.6, 3.0, 5.9)]

@@ -244,3 +244,26 @@ def test_priors_and_inference_have_other_plans():
     assert ALONG not in {event.where for event in events}
     with pytest.raises(ValueError, match="for inference=True"):
         fitted(inference=True)
+
+
+def test_numbers_are_centered_together_where_noise_hides_each():
+    rng, shape = np.random.default_rng(0), ProblemShape(1000, 100, 10.0, "logistic", intercept=1.0)
+    told = np.append(0.5 + 0.3 * rng.standard_normal(80), 0.3 * rng.standard_normal(20))
+    columns = SimpleNamespace(
+        categories=np.arange(100) >= 80, center=told, deviation=np.full(100, 0.3)
+    )
+
+    def centers():
+        transform = _few_rows._declared_units(columns, shape, 1.0)
+        return -transform[-1, :-1] / transform.diagonal()[:-1]
+
+    found = centers()
+    assert np.abs(found[:80] - 0.5).max() < 0.3 and np.abs(found[80:]).max() < 0.2
+    columns.deviation = np.full(100, 1e-6)  # of columns that really lie apart
+    np.testing.assert_allclose(centers(), told, atol=1e-6)
+
+
+def test_few_weights_have_one_direction_longer():
+    shapes = [ProblemShape(10_000, d, 8.0, "logistic", intercept=1.0) for d in (63, 64)]
+    asked = [[_few_rows.serves(shape, u) for u in (1.4, 1.7, 1.9)] for shape in shapes]
+    assert asked == [[True, True, False], [True, False, False]]
