@@ -8,7 +8,8 @@ contributes a bounded amount.  Both are released at once with Gaussian or l2-Lap
 
 is post-processing; ``P`` is the identity, but for a 0 where the intercept is.  ``ψ`` is a multiple
 of the noise matrix's typical norm ``2 √d σ``: below it an eigenvalue is mostly noise, whose inverse
-must not reach the weights.
+must not reach the weights.  Declared categories of which the noisy squares show no rows have
+weights within the largest of the others'.
 
 Before that, a few rounds of noisy counts find where the targets lie between their bounds
 (`dpfast/solvers/_target_range.py`): the noise in ``ṽ`` is in proportion to their range, and a range
@@ -39,6 +40,8 @@ from dpfast.privacy.calibration import budget_mu
 from dpfast.queries import ProductSums, symmetric
 from dpfast.shape import ProblemShape
 from dpfast.solvers._contract import Outcome, Plan, Solver, check_alpha, check_shape
+from dpfast.solvers._coordinates import declared
+from dpfast.solvers._doubtful import within_others
 from dpfast.solvers._lengths import said_of_lengths
 from dpfast.solvers._shares import releases
 from dpfast.solvers._target_range import ROUNDS, Place, TargetRange, learn_range, planned, share
@@ -52,6 +55,8 @@ _PURE = ("pure", "optimal")
 _GAUSSIAN = ("auto", "gdp")
 # Matrices of dim (dim + 1) / 2 noisy entries; beyond this they would not fit in memory.
 MAX_DIM = 10_000
+# A category has rows if the sum of its squares is above so many deviations of the noise in it.
+_SEEN = 2.1
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,9 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     values, vectors = scipy.linalg.eigh(gram + np.diag(drawn))
     ridge = max(0.0, settings.least_eigenvalue - float(values[0]))
     w: Vector = shift + vectors @ ((vectors.T @ moments) / (values + ridge))
+    unseen = np.diag(gram)[:features] <= _SEEN * math.sqrt(2.0) * settings.mechanism.stddev
+    unseen &= declared(plan.shape, "one-hot")
+    w[:features] = within_others(w[:features], unseen, 1.0)
     # Three deviations of the trace's noise more: too long rather than too short.
     noise = 3.0 * math.sqrt(2.0 * features) * plan.expected["noise_stddev_per_row"]
     mean_square = float(np.trace(gram[:features, :features])) / n + noise

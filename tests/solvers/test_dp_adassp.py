@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 
 from dpfast import Budget, Problem, ProblemShape, plan, solve
+from dpfast.column_blocks import ColumnBlock
 from dpfast.queries.products import _sums
 
 
@@ -153,3 +154,19 @@ def test_a_range_that_is_learned_changes_no_minimizer(intercept, alpha, noiseles
     ]
     assert fits[1].plan.settings.target_range is not None
     np.testing.assert_allclose(fits[1].w, fits[0].w, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("budget", [Budget(0.5), Budget(0.5, 1e-6)])
+def test_declared_categories_without_rows_stay_within_the_others(budget):
+    rng, n = np.random.default_rng(0), 1000
+    chosen = rng.integers(0, 6, n)
+    X = np.eye(12)[chosen]
+    y = np.where(chosen == 0, 0.9, 0.1)
+    declared = (ColumnBlock("one-hot", 0, 12),)
+
+    def above(columns):
+        problem = Problem(X, y, "squared", data_norm=1.0, columns=columns)
+        sizes = [np.abs(solve(problem, "dp-adassp", budget, random_state=k).w) for k in range(20)]
+        return sum(w[6:12].max() > w[:6].max() for w in sizes)
+
+    assert above(()) > 0 and above(declared) == 0
