@@ -786,18 +786,19 @@ class PrivateLinearModel(Versioned):
         ------
         ValueError
             If the model was not fitted by "output-perturbation" (with its certificate) or
-            "objective-perturbation": what noise in every step does to the coefficients has no law
-            that is known without the data.
+            "objective-perturbation" (of counts and costs, with a delta): what noise in every step
+            or shrinkage does to the coefficients has no law that is known without the data.
         """
         check_is_fitted(self)
         level = check_level("confidence_level", confidence_level)
         noise: WeightNoise | None = getattr(self, "_noise", None)
         if noise is None:
+            delta = ", with delta > 0," if self._loss().log_link else ""
             raise ValueError(
                 "solver must be 'output-perturbation' (with mode='certificate') or "
-                f"'objective-perturbation' for intervals of the noise; got solver={self.solver!r}, "
-                "whose noise reaches the coefficients in ways that depend on the data. "
-                "Fit again with one of them."
+                f"'objective-perturbation'{delta} for intervals of the noise; got "
+                f"solver={self.solver!r}, whose noise reaches the coefficients in ways that depend "
+                "on the data. Fit again with one of them."
             )
         unit, constant, center = self._targets.unit, self._constant_column, self._targets.center
         coef = np.atleast_2d(self.coef_) / unit

@@ -112,6 +112,8 @@ class WeightNoise:
             erm, ball = settings.objective == "erm", settings.radius
             events = tuple(settings.mechanism.events())
         elif isinstance(settings, objective_perturbation.Settings):
+            if settings.mean_unit is not None:
+                return None  # what noise explains of the weights is gone
             # The second release is declared for two points that are this far from the exact ones.
             slack = 0.5 * settings.access.output.charged_sensitivity
             events = settings.access.events()

@@ -208,6 +208,14 @@ def test_intervals_are_of_the_logarithm(case):
     assert middle == pytest.approx(model.intercept_)
 
 
+def test_weights_that_noise_explains_go_so_there_is_no_interval_of_the_noise(case):
+    make, _, X, y = case
+    fits = [make(solver="objective-perturbation", delta=delta).fit(X, y) for delta in (0.0, 1e-6)]
+    with pytest.raises(ValueError, match="'objective-perturbation', with delta > 0, for interv"):
+        fits[0].noise_interval()
+    assert np.all(fits[1].noise_interval().low < fits[1].coef_)
+
+
 def test_sample_weights(case):
     """Rows of weight zero are as good as absent, up to the noise of so many rows."""
     make, _, X, y = case
