@@ -431,6 +431,16 @@ class RelativeGradient(CoordinateGradient):
     def _units(self) -> tuple[str, ...]:
         return ("slope's", "residuals'")
 
+    def check_point(self, *point: Any) -> None:
+        """Refuse a size with which slopes, before they are clamped, would leave float64."""
+        super().check_point(*point)
+        loss, size = self.shape.loss, point[2:]
+        if size and loss.log_link and not math.isfinite(loss.zoomed(*size).lipschitz):
+            raise ValueError(
+                f"the residuals' unit must leave slopes of the loss {loss.name!r} finite; got "
+                f"{size[0]!r}. Nothing was spent. Take a smaller one."
+            )
+
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
         """The gradient at w, in units of the slope."""
         view, transform = prepared
@@ -578,14 +588,18 @@ def bounded(shape: ProblemShape, transform: Matrix, limit: float) -> Matrix:
 
 
 def reach_limit(
-    shape: ProblemShape, clip_norm: float, radius: float, farthest: float = 0.0
+    shape: ProblemShape,
+    clip_norm: float,
+    radius: float,
+    farthest: float = 0.0,
+    slope: float | None = None,
 ) -> float:
     """Largest reach with which rounding stays far below one row's contribution.
 
     But at least twice that of the coordinates to begin with; and up to four times the usual one, if
-    it is to get as far as `farthest`.
+    it is to get as far as `farthest`.  Slopes are up to `slope`, None for the loss's own.
     """
-    slope = shape.loss.lipschitz * shape.max_weight
+    slope = (shape.loss.lipschitz if slope is None else slope) * shape.max_weight
     usual = 1e-3 * min(clip_norm * shape.max_weight, radius) / (_unit(shape) * max(slope, 2.0))
     return max(usual, min(4.0 * usual, farthest), 2.0 * _SQRT_2 * (shape.dim + 1.0))
 

@@ -64,6 +64,11 @@ _LEAST_CLIP, _LEAST_MEANS = 0.05, 0.38
 _LEAST_RELATIVE = 0.3
 # The largest means are below the highest target that stands out times this.
 _BEYOND = 3.0
+# Lines of a Tweedie loss begin at least so far below the mean, in logarithms; above so many rows a
+# weight farther by so many times the logarithm of how many more; and at most, also below margin 0,
+# and in units of the declared width: no released mean may lead to a size that queries refuse.
+_BELOW, _MANY, _FARTHER, _FAR_BELOW = 0.2, 500.0, 2.0, 6.0
+_WIDEST, _LARGEST = 300.0, 1e100
 # Predictions are kept within so many deviations of the margins, or up to the largest means.
 _KEPT = 8.0
 # Deviations of its noise by which a sum of weights must be below the most it can be.
@@ -150,10 +155,15 @@ class Spread:
     law: TargetLaw
     level: Counted  # in counts and calibration
     steps: Counted  # in the gradients
+    size: tuple[float, ...] = ()  # of the loss's range without lines, over that declared
 
     def reach(self, clip: float) -> float:
         """Of slopes clipped at so many spreads, in means."""
         return min(clip * self.relative, self.top / self.mean)
+
+    def seen_by(self, shape: ProblemShape) -> ProblemShape:
+        """The shape with the loss that gradients are of."""
+        return replace(shape, loss=shape.loss.zoomed(*self.size)) if self.size else shape
 
     @property
     def often(self) -> float:
@@ -283,7 +293,22 @@ def learn_spread(link: MeanAsked, shape: ProblemShape, curator: Curator) -> Spre
         law=law,
         level=replace(level, weight=weight),
         steps=replace(steps, weight=steps.weight * weight / level.weight),
+        size=_size(shape.loss, mean, link.rows / shape.dim * weight / shape.max_weight),
     )
+
+
+def _size(loss: Loss, mean: float, u: float) -> tuple[float, ...]:
+    """By how much the range without lines of a Tweedie loss must grow for this mean, if at all.
+
+    It is declared with the bounds of the targets.  If these are wide most means are below it, on a
+    line along which weights come out up to twice too long, and ten times for powers near 2.  With
+    few rows, `u` a weight, a line not far below the mean makes up for what the clip cuts.
+    """
+    if loss.name in ("poisson", "gamma", "negative-binomial") or loss.width is None:
+        return ()  # no line below the lowest target
+    below = min(_FAR_BELOW, _BELOW + _FARTHER * max(0.0, math.log(u / _MANY)))
+    width = min(below - math.log(mean), _WIDEST)
+    return (min(width / loss.width, _LARGEST),) if width > loss.width else ()
 
 
 def _counted(link: MeanAsked, shape: ProblemShape, curator: Curator) -> tuple[Counted, Counted]:
@@ -412,7 +437,8 @@ def calibrated(
 
     q = np.array([believed, math.log(spread.mean) - 0.5 * min(believed, _LONG) ** 2])[:count]
     for _ in range(_ROUNDS):
-        slopes = curator.release(mechanism, at, pair[:, :count] @ q, unit)[:count] * scale
+        released = curator.release(mechanism, at, pair[:, :count] @ q, unit, *spread.size)
+        slopes = released[:count] * scale
         _, cut = _slopes(shape.loss, q, q, law, unit)
         # What the clip cuts is doubted alike in all rounds, and slopes far from the end altogether.
         doubt_of_cut = _CUT * math.sqrt(_ROUNDS) * np.abs(cut)

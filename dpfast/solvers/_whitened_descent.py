@@ -481,7 +481,7 @@ class _Units:
         unit = relative * float(_log_link.curvature(loss, spread.mean)[0])
         return cls(
             settings.ridge / unit * spread.steps.part,
-            asked=(unit,),
+            asked=(unit, *spread.size),
             rows=spread.steps.rows,
             change=relative / spread.steps.weight,
             intercept=math.log(spread.mean),

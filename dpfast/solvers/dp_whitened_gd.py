@@ -422,12 +422,15 @@ def _clipping(
     """Radius of the gradients, and how far coordinates may reach for the sake of rounding."""
     unit = math.sqrt(shape.dim)
     # With a log link slopes are in units that the run learns.
-    slope = 1.0 if shape.loss.log_link else shape.loss.lipschitz
-    clip_norm, radius = options["clip"] * unit * slope, options["learning_clip"] * unit
+    linked, slope = shape.loss.log_link, shape.loss.lipschitz
+    clip_norm = options["clip"] * unit * (1.0 if linked else slope)
+    radius = options["learning_clip"] * unit
+    if linked:
+        slope = max(1.0, clip_norm / _log_link.longest_row(shape))
     farthest = 0.0 if ranges is None else _NARROWEST * unit
     if rules.clips_groups(shape):
         return clip_norm, _groups.limit_of(shape, radius, farthest)
-    return clip_norm, reach_limit(shape, clip_norm, radius, farthest)
+    return clip_norm, reach_limit(shape, clip_norm, radius, farthest, slope)
 
 
 class _Slopes(NamedTuple):
@@ -635,6 +638,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     settings = _log_link.learned(link, settings, spread, shape)
     assert settings.link is not None
     coordinates = learn(settings.learning, shape, curator)
+    shape = spread.seen_by(shape)
     v, norms, change, _ = descend(settings, shape, curator, coordinates, spread)
     found = _direction(settings, shape, coordinates, v, change)
     w, kept = _log_link.calibrated(

@@ -200,6 +200,15 @@ def test_losses_of_residuals_in_other_units(loss):
     np.testing.assert_allclose(found, plain, rtol=1e-6)
 
 
+def test_slopes_beyond_float64_are_refused():
+    """Infinity less infinity is no slope that a clamp bounds."""
+    loss = Loss("tweedie", 1.5, width=3.0)
+    query = RelativeGradient(ProblemShape(10, 2, 1.0, loss), 1.0, 10.0, 3)
+    query.check_point(np.eye(3)[0], 1.0, 100.0)
+    with pytest.raises(ValueError, match=r"slopes of the loss .tweedie. finite; got 1000\.0"):
+        query.check_point(np.eye(3)[0], 1.0, 1000.0)
+
+
 def test_the_transform_is_bounded():
     shape = ProblemShape(10, 2, data_norm=1e-3, intercept=2.0)
     W = np.diag([1e9, 1.0, 2.0])

@@ -50,6 +50,38 @@ def test_mean_and_spread_of_the_targets_are_learned(loss, mean):
     assert found.level.weight == pytest.approx(1.0, abs=0.01)
 
 
+@pytest.mark.parametrize("power", [1.5, 1.9])
+@pytest.mark.parametrize("mean", [1.0, 1e-3])
+def test_weights_of_costs_are_their_own_in_wide_bounds(power, mean):
+    """Means far below the highest target are where the loss, as declared, is a line."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1.0, 1.0, (10_000, 2))
+    y = mean * np.exp(X[:, 0]) * rng.gamma(1.0, 1.0, 10_000) * (rng.random(10_000) < 0.7)
+    problem = Problem(X, y, Loss("tweedie", power, width=4.0), data_norm=1.5)
+    w = solve(problem, "dp-whitened-gd", Budget(8.0, 1e-6), random_state=0).w
+    np.testing.assert_allclose(w, [1.0, 0.0, math.log(0.7 * mean)], atol=0.15)
+
+
+@pytest.mark.parametrize("width", [1e-310, 1e-150, 300.0])
+@pytest.mark.parametrize("mean", [0.0, 1.0, 1e30])
+def test_no_mean_makes_the_budget_pay_for_a_refusal(width, mean):
+    """Whatever targets are declared: sizes that queries refuse would be found after payment."""
+    loss = Loss("tweedie", 1.99, width=width)
+    y = np.minimum(np.full(300, mean), loss.target_range[1])
+    problem = Problem(np.linspace(-1.0, 1.0, 300)[:, None], y, loss, data_norm=1.0)
+    assert np.isfinite(solve(problem, "dp-whitened-gd", Budget(1.0, 1e-6), random_state=0).w).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_coordinates_reach_as_far_in_wide_bounds(loss):
+    """Rounding is that of clipped slopes, however steep a loss is in its bounds."""
+    limits = []
+    for width in (2.0, 12.0):
+        shape = ProblemShape(20_000, 5, 1.0, replace(loss, width=width))
+        limits.append(plan(shape, "dp-whitened-gd", Budget(1.0, 1e-6)).settings.limit)
+    assert limits[0] == limits[1] > 1000.0
+
+
 @pytest.mark.parametrize("most", [3, 1000, None])
 def test_what_is_declared_of_persons_costs_nothing(most):
     """Rows that count one part in a thousand of a person would drown in noise."""
