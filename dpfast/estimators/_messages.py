@@ -32,7 +32,8 @@ _ELSEWHERE = {
     "dual": "the solver decides; see solver",
     "inference": "standard errors come with LogisticRegression, LinearRegression, HuberRegressor "
     "and the regressors of counts and costs",
-    "alpha": "a parameter of the model: TableModel(bounds, LogisticRegression(alpha=...))",
+    "alpha": "a parameter of the model: LogisticRegression(alpha=...), also of a table's: "
+    "TableModel(bounds, LogisticRegression(alpha=...))",
     "data_norm": "a TableModel derives it from the declaration",
     "classes": "a parameter of classifiers; a TableModel derives it from the declaration",
     "target_bounds": "a parameter of regressors; a TableModel derives it from the declaration",
@@ -56,7 +57,10 @@ def hints(names: Iterable[str], known: Iterable[str] = ()) -> str:
 
 def unknown_parameters(kind: Any, given: Iterable[str]) -> str | None:
     """What to say of parameters that an estimator does not have; None if it has them all."""
-    known = list(inspect.signature(kind.__init__).parameters)[1:]
+    parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return None  # a subclass that passes them on
+    known = [each.name for each in parameters]
     unknown = sorted(set(given) - set(known))
     if not unknown:
         return None

@@ -1,6 +1,7 @@
 """One budget over many fits, in memory or in a file that outlives the process."""
 
 import hmac
+import inspect
 import io
 import json
 import os
@@ -46,11 +47,12 @@ class _OfBudget:
     """Refuse the numbers of a budget in its place, as other libraries take them."""
 
     def __new__(cls, *_: Any, **settings: Any) -> Self:
-        numbers = [name for name in ("epsilon", "delta", "rho", "mu") if name in settings]
+        own = inspect.signature(cls.__init__).parameters
+        numbers = {"epsilon", "delta", "rho", "mu"}.intersection(settings).difference(own)
         if numbers:
             raise TypeError(
-                f"budget must be a Budget; got {' and '.join(numbers)}. Write "
-                f"{cls.__name__}(Budget({', '.join(f'{name}=...' for name in numbers)}))."
+                f"budget must be a Budget, which has the numbers; got {', '.join(sorted(numbers))} "
+                f"beside it or in its place. Write {cls.__name__}(Budget(epsilon, delta))."
             )
         return super().__new__(cls)
 

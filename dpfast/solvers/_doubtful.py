@@ -7,14 +7,15 @@ from numpy.typing import NDArray
 
 from dpfast._typing import Matrix
 
-# Of so many columns that may have no rows one has some, even where half of them have none.
-_SEVERAL = 8
+# Of so many columns that may have no rows one nearly surely has some, even if half have none.
+SEVERAL = 8
 
 
 def within_others(weights: Matrix, doubtful: NDArray[np.bool_], part: float) -> Matrix:
     """Weights of which those of `doubtful` columns are at most a part of the largest other.
 
-    If there is no other, at most as large as several of them are: hardly all of these have no rows.
+    If there is no other, or all of these are 0, at most as large as several of them are: hardly all
+    of those have no rows.
 
     Examples
     --------
@@ -26,7 +27,7 @@ def within_others(weights: Matrix, doubtful: NDArray[np.bool_], part: float) -> 
     sizes = np.abs(weights).reshape(len(weights), -1).max(axis=1)
     most = part * float(sizes[~doubtful].max(initial=0.0))
     if most == 0.0:
-        most = float(np.sort(sizes[doubtful])[-_SEVERAL:].min(initial=sizes.max()))
+        most = float(np.sort(sizes[doubtful])[-SEVERAL:].min(initial=sizes.max()))
     found = weights.copy()
     found[doubtful] = np.clip(weights[doubtful], -most, most)
     return found

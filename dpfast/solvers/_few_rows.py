@@ -26,12 +26,13 @@ from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _lengths
 from dpfast.solvers._coordinates import Columns, Coordinates
+from dpfast.solvers._doubtful import SEVERAL
 from dpfast.solvers._normal_margins import NormalMargins
 from dpfast.solvers._shares import Release
 from dpfast.solvers._whitened_descent import Settings, start_of
 
-# Rows behind one weight, times µ, below which this is done; and where that is so many weights at
-# most, which nothing else confirms.
+# Rows behind one weight, times µ, below which this is done: in general, and with FEW_WEIGHTS or
+# fewer, of which `_confirmation` asks for no gradients.
 _FEW, FEW_WEIGHTS, _FEW_OF_THESE = 1.5, 64, 1.8
 # So many of all rows, times µ, or more.
 _ROWS = 50.0
@@ -39,8 +40,8 @@ _ROWS = 50.0
 _LENGTHS, _ALONG = 0.05, 0.2
 SHARE = _LENGTHS + _ALONG
 # Count and weight of a category may be noise alone if their squares, over its variance, sum to
-# less than this and twice the logarithm of the columns.  So many of these include one with rows.
-_DOUBTFUL, _SEVERAL = 8.0, 8
+# less than this and twice the logarithm of the columns.
+_DOUBTFUL = 8.0
 # Gradients along the direction, and their clip.
 STEPS, CLIP = 5, 1.0
 # Deviation of the margins that noise is to make, and the first step, in units of one over the
@@ -124,8 +125,9 @@ def descended(
 def _declared_units(columns: Columns, shape: ProblemShape, length: float) -> Matrix:
     """The transform by one factor, with which rows of this length are as long as white ones.
 
-    Numbers are centered at the mean of their centers, if that is surely not 0, since one factor of
-    all columns may follow it; and all columns beyond that as far as noise lets it be known.
+    Numbers are centered at the mean of their centers, as far as that exceeds its noise (from 1.4
+    deviations on): one factor of all columns may follow it.  Beyond that all columns are, as far as
+    theirs do.
     """
     center, numbers = np.zeros(shape.n_features), ~columns.categories
     if numbers.any():
@@ -206,7 +208,7 @@ def _limited(direction: Vector, columns: Columns, off: float) -> Vector:
     sizes, counts = np.abs(direction), np.maximum(columns.frequency, 0.0)
     told = np.square(counts / columns.frequency_deviation) + np.square(sizes / off)
     doubtful = columns.categories & (told < _DOUBTFUL + 2.0 * math.log(len(sizes)))
-    several = np.sort(sizes[doubtful])[-_SEVERAL:][:1]
+    several = np.sort(sizes[doubtful])[-SEVERAL:][:1]
     most = np.concatenate([sizes[~doubtful], several]).max()
     return np.where(doubtful, np.clip(direction, -most, most), direction)
 

@@ -68,7 +68,7 @@ _BEYOND = 3.0
 # weight farther by so many times the logarithm of how many more; and at most, also below margin 0,
 # and in units of the declared width: no released mean may lead to a size that queries refuse.
 _BELOW, _MANY, _FARTHER, _FAR_BELOW = 0.2, 500.0, 2.0, 6.0
-_WIDEST, _LARGEST = 300.0, 1e100
+WIDEST, _LARGEST = 200.0, 1e100
 # Predictions are kept within so many deviations of the margins, or up to the largest means.
 _KEPT = 8.0
 # Deviations of its noise by which a sum of weights must be below the most it can be.
@@ -300,14 +300,14 @@ def learn_spread(link: MeanAsked, shape: ProblemShape, curator: Curator) -> Spre
 def _size(loss: Loss, mean: float, u: float) -> tuple[float, ...]:
     """By how much the range without lines of a Tweedie loss must grow for this mean, if at all.
 
-    It is declared with the bounds of the targets.  If these are wide most means are below it, on a
-    line along which weights come out up to twice too long, and ten times for powers near 2.  With
-    few rows, `u` a weight, a line not far below the mean makes up for what the clip cuts.
+    It is declared with the bounds of the targets.  If these are wide, most means are below it, on a
+    line along which weights come out 1 / (2 - power) times too long.  With few rows, `u` a weight,
+    a line not far below the mean makes up for what the clip cuts.
     """
     if loss.name in ("poisson", "gamma", "negative-binomial") or loss.width is None:
         return ()  # no line below the lowest target
     below = min(_FAR_BELOW, _BELOW + _FARTHER * max(0.0, math.log(u / _MANY)))
-    width = min(below - math.log(mean), _WIDEST)
+    width = min(below - math.log(mean), WIDEST)
     return (min(width / loss.width, _LARGEST),) if width > loss.width else ()
 
 

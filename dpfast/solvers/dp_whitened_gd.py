@@ -635,6 +635,8 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         coordinates, place = learn_places(settings, shape, curator)
         return descended(settings, shape, curator, coordinates, place)
     spread = _log_link.learn_spread(link, shape, curator)
+    # By the loss as declared: by the one that gradients are of, costs of powers near 2 lose twice
+    # as much with few rows.
     settings = _log_link.learned(link, settings, spread, shape)
     assert settings.link is not None
     coordinates = learn(settings.learning, shape, curator)
@@ -807,6 +809,9 @@ def refusal(loss: Loss) -> str | None:
         "convex": loss.convex,
         "of bounded slope, which the clipping is measured by": math.isfinite(loss.lipschitz),
         "of bounded curvature, which sets the step size": math.isfinite(loss.smoothness),
+        f"of a width of at most {_log_link.WIDEST:g}, in logarithms of targets": not loss.log_link
+        or loss.width is None
+        or loss.width <= _log_link.WIDEST,
     }
     return next((need for need, met in needs.items() if not met), None)
 

@@ -97,6 +97,15 @@ class TestOtherNames:
             TableModel(BOUNDS, **{name: 1})
         assert next(iter(inspect.signature(TableModel).parameters)) == "bounds"
 
+    def test_subclasses_may_pass_parameters_on(self, data):
+        class Mine(LogisticRegression):
+            def __init__(self, **settings):
+                super().__init__(**settings)
+
+        assert Mine(data_norm=2.0).data_norm == 2.0
+        with pytest.raises(TypeError, match="wrong"):
+            Mine(wrong=1)
+
     @pytest.mark.parametrize("cls", [LogisticRegression, PoissonRegressor])
     def test_weights_by_position(self, cls, data):
         with refused(TypeError, r"no more than X and y by position; got 3 .* sample_weight="):
@@ -115,8 +124,16 @@ class TestOtherNames:
             assert np.isfinite(model(alpha=1e-12, delta=delta).fit(*data).coef_).all()
 
     def test_numbers_in_the_place_of_a_budget(self):
-        with pytest.raises(TypeError, match=r"got epsilon and delta\. Write .*\(Budget\(epsilon="):
+        with pytest.raises(TypeError, match=r"got delta, epsilon .*\(Budget\(epsilon, delta\)\)"):
             BudgetAccountant(epsilon=1.0, delta=1e-6)
+        with pytest.raises(TypeError, match="got delta beside it or in its place"):
+            BudgetAccountant(budget=Budget(1.0), delta=1e-6)
+
+        class Mine(BudgetAccountant):
+            def __init__(self, epsilon):
+                super().__init__(Budget(epsilon))
+
+        assert Mine(epsilon=1.0).budget == Budget(1.0)
         assert next(iter(inspect.signature(BudgetAccountant).parameters)) == "budget"
 
     def test_what_nobody_knows_has_no_hint(self):

@@ -62,14 +62,22 @@ def test_weights_of_costs_are_their_own_in_wide_bounds(power, mean):
     np.testing.assert_allclose(w, [1.0, 0.0, math.log(0.7 * mean)], atol=0.15)
 
 
-@pytest.mark.parametrize("width", [1e-310, 1e-150, 300.0])
+@pytest.mark.parametrize("width", [1e-310, 1e-150, 200.0])
+@pytest.mark.parametrize("power", [1.0001, 1.99, 1.999999])
 @pytest.mark.parametrize("mean", [0.0, 1.0, 1e30])
-def test_no_mean_makes_the_budget_pay_for_a_refusal(width, mean):
+def test_no_mean_makes_the_budget_pay_for_a_refusal(width, power, mean):
     """Whatever targets are declared: sizes that queries refuse would be found after payment."""
-    loss = Loss("tweedie", 1.99, width=width)
+    loss = Loss("tweedie", power, width=width)
     y = np.minimum(np.full(300, mean), loss.target_range[1])
     problem = Problem(np.linspace(-1.0, 1.0, 300)[:, None], y, loss, data_norm=1.0)
     assert np.isfinite(solve(problem, "dp-whitened-gd", Budget(1.0, 1e-6), random_state=0).w).all()
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_widths_beyond_what_numbers_hold_are_refused_before_anything_is_spent(loss):
+    shape = ProblemShape(300, 1, 1.0, replace(loss, width=201.0))
+    with pytest.raises(ValueError, match="of a width of at most 200, in logarithms of targets"):
+        plan(shape, "dp-whitened-gd", Budget(1.0, 1e-6))
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
