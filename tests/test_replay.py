@@ -6,6 +6,7 @@ import scipy.sparse
 from replay import replay
 
 from dpfast import Budget, Loss, Problem, plan
+from dpfast.queries import RelativeGradient
 from dpfast.solvers import SOLVERS, Plan
 from dpfast.solvers.along_prior import AlongSettings, run_along
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
@@ -32,8 +33,11 @@ MEANS = (
 )  # fmt: skip
 
 
-def neighbors(loss, relation, *, sparse=False, seed=0, classes=0, mean=False):
-    """Two problems that differ in a long row of another kind than the rest."""
+def neighbors(loss, relation, *, sparse=False, seed=0, classes=0, mean=False, targets=None):
+    """Two problems that differ in a long row of another kind than the rest.
+
+    Targets of a log link are two, the ends of their range if not given.
+    """
     rng = np.random.default_rng(seed)
     n, d = 60, 3
     X = rng.uniform(-1.0, 1.0, (n, d))
@@ -52,7 +56,7 @@ def neighbors(loss, relation, *, sparse=False, seed=0, classes=0, mean=False):
         (X, y, weight), (other_X[kept], other_y[kept], other_weight[kept])
     ):  # fmt: skip
         if isinstance(loss, Loss):
-            target = np.where(target > 0, *loss.target_range[::-1])
+            target = np.where(target > 0, *(targets or loss.target_range[::-1]))
         problem = Problem(
             scipy.sparse.csr_array(rows) if sparse else rows, target, loss, data_norm=1.5,
             sample_weight=w, max_weight=2.0,
@@ -193,8 +197,9 @@ PERSONS = ("one row against many", "many alike against many opposed", "all rows 
 
 
 def persons(
-    kind, loss, relation, *, sparse=False, classes=0, most=None, weighted=False, mean=False
-):
+    kind, loss, relation, *, sparse=False, classes=0, most=None, weighted=False, mean=False,
+    targets=None,
+):  # fmt: skip
     """Two problems that differ in all rows of one person, whose rows lie between the others'.
 
     With `mean`, an absent person has a row of no weight.
@@ -219,7 +224,7 @@ def persons(
         # Everybody's rows stay in their order.
         places = np.argsort(np.append(np.arange(np.sum(ids != 7)), np.linspace(0, 90, len(rows))))
         if isinstance(loss, Loss):
-            labels = np.where(labels > 0, *loss.target_range[::-1])
+            labels = np.where(labels > 0, *(targets or loss.target_range[::-1]))
         weight = np.full(len(owner), 2.0) if not weighted else 0.5 + owner % 3
         weight[owner == 7] = 0.0 if mean and made and relation == "add_or_remove_one" else 2.0
         points = points[places]
@@ -259,6 +264,28 @@ def test_whole_persons_of_counts(kind, relation, most):
     settled = plan(data, "auto", BUDGETS[0], neighboring_relation=relation)
     found = replay(settled, data, neighbor)
     assert max(apart / charge for apart, charge in found) > 0.3
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", [None, *PERSONS])
+def test_costs_whose_lines_begin_below_a_learned_mean(kind, relation, monkeypatch):
+    """Gradients are of a loss that depends on what was released."""
+    loss, few, sizes = Loss("tweedie", 1.5, width=3.0), (0.02, 0.0), []
+    seen = RelativeGradient.check_point
+
+    def noted(self, *point):
+        sizes.extend(point[2:])
+        seen(self, *point)
+
+    monkeypatch.setattr(RelativeGradient, "check_point", noted)
+    if kind is None:
+        data, neighbor = neighbors(loss, relation, targets=few)
+    else:
+        data, neighbor = persons(kind, loss, relation, weighted=True, targets=few)
+    settled = plan(data, "dp-whitened-gd", Budget(mu=20.0), neighboring_relation=relation)
+    found = replay(settled, data, neighbor)
+    assert len(sizes) > settled.settings.iterations and min(sizes) > 1.2
+    assert max(apart / charge for apart, charge in found[-settled.settings.iterations :]) > 0.25
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -44,7 +44,10 @@ T = TypeVar("T")
 
 
 class _OfBudget:
-    """Refuse the numbers of a budget in its place, as other libraries take them."""
+    """Refuse the numbers of a budget in its place, as other libraries take them.
+
+    A class of its own, so that the signature of accounts is that of their ``__init__``.
+    """
 
     def __new__(cls, *_: Any, **settings: Any) -> Self:
         own = inspect.signature(cls.__init__).parameters

@@ -67,8 +67,9 @@ _BEYOND = 3.0
 # Lines of a Tweedie loss begin at least so far below the mean, in logarithms; above so many rows a
 # weight farther by so many times the logarithm of how many more; and at most, also below margin 0,
 # and in units of the declared width: no released mean may lead to a size that queries refuse.
+# Bounds of targets from 1e-100 to 1e100 are as wide.
 _BELOW, _MANY, _FARTHER, _FAR_BELOW = 0.2, 500.0, 2.0, 6.0
-WIDEST, _LARGEST = 200.0, 1e100
+WIDEST, _LARGEST = 231.0, 1e100
 # Predictions are kept within so many deviations of the margins, or up to the largest means.
 _KEPT = 8.0
 # Deviations of its noise by which a sum of weights must be below the most it can be.

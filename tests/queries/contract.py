@@ -1003,7 +1003,9 @@ def _cases_of_targets() -> list[Case]:
                      lambda query: [(0.0, BOUND), (0.0, 1e-3), (5.0, 2.0)], SQUARED,
                      (1.0, -1.0, 9.0, -9.0), d=2, count=6, intercept=0.0),
     ]  # fmt: skip
-    for loss, targets in ((POISSON, COUNTS), (GAMMA, (1.0, 2.0))):
+    for loss, targets in (
+        (POISSON, COUNTS), (GAMMA, (1.0, 2.0)), (Loss("tweedie", 1.5, width=1.0), COUNTS)
+    ):  # fmt: skip
         name = f"targets by size, {loss.name}"
         cases.append(case_of_rows(name, TargetCounts, (6,), alone, loss, targets, count=1))
         cases += [
@@ -1020,7 +1022,7 @@ def _cases_of_targets() -> list[Case]:
                 loss,
                 targets,
                 # Two slopes that pull in opposite directions need a target of zero.
-                {"replace_one": 0.99 if loss is POISSON else 0.5, "add_or_remove_one": 0.99},
+                {"replace_one": 0.5 if loss is GAMMA else 0.99, "add_or_remove_one": 0.99},
                 count=6,
             )
             for columns, longest in ((4, 2.0), (4, 0.3), (4, math.inf), (2, math.inf), (2, 0.94))
