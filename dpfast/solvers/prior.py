@@ -59,6 +59,9 @@ _ASTRAY = 0.5
 # What of an earlier fit's rows a weight, times µ, counts; by what its covariance grows; and by what
 # share of their length weights are believed to have moved since.
 _REMEMBERED, _FORGOTTEN, _MOVED = 0.9, 1.1, 0.05
+# An earlier fit to labels with fewer rows a weight, times µ, tells no more than a constant, and its
+# covariance is far too small: gradients at its weights lead astray.
+_LEAST_KNOWN = 1.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +170,11 @@ def plan_refit(
 def tells_more(prior: Coefficients, shape: ProblemShape) -> bool:
     """Whether weights are known better, in some direction, than every fit takes them to be.
 
-    What has deviations of ten units of the margin across a column's range says nothing.
+    What has deviations of ten units of the margin across a column's range says nothing, and neither
+    does an earlier fit to labels that had hardly any rows.
     """
+    if shape.loss.multiclass and 0.0 < prior.rows_per_weight < _LEAST_KNOWN:
+        return False
     least = float(np.linalg.eigvalsh(prior.covariance[: shape.n_features, : shape.n_features])[0])
     return least * entry_bound(shape) ** 2 < PRIOR_EFFECT**2
 

@@ -21,6 +21,7 @@ from dpfast import (
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    Loss,
     PoissonRegressor,
     Problem,
     QuantileRegressor,
@@ -392,6 +393,15 @@ class TestCoefficients:
         )
         least *= 8.0 * len(signs)
         assert found - least < 1.6 * (alone - least)  # 3.6 times before
+
+    @pytest.mark.parametrize(("rows", "used"), [(1.7, False), (1.9, True)])
+    def test_an_earlier_fit_to_labels_of_hardly_any_rows_is_not_used(self, rows, used):
+        """Its covariance is too small; an earlier fit to numbers is used."""
+        earlier = CoefficientPrior(WEIGHTS, -0.5, np.full(6, 0.1), rows)
+        found, alone = self.fitted(prior=earlier), self.fitted()
+        assert np.array_equal(found.coef_, alone.coef_) != used
+        numbers = replace(problem(1000).shape, loss=Loss("squared"))
+        assert tells_more(Coefficients(np.append(WEIGHTS, -0.5), 0.1 * np.eye(6), rows), numbers)
 
     @pytest.mark.parametrize("signs", [1.0, -1.0])
     def test_what_the_rows_contradict_is_left_alone(self, signs):
