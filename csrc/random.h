@@ -81,18 +81,15 @@ dpfast_status dpfast_noisy_max(dpfast_stream *stream, dpfast_selection selection
 
 /* ---- Floating-point samplers ----------------------------------------------------------------- */
 
-#define DPFAST_MAX_GAMMA_SHAPE 4294967296.0 /* 2^32 */
+#define DPFAST_MAX_LAPLACE_DIM 4294967296.0 /* 2^32 */
 
 /* Standard normal, by a ziggurat on 53 bits.  Fast, and not exact: for directions and simulations,
  * not for the noise of a release. */
 dpfast_status dpfast_fill_gaussian(dpfast_stream *stream, ptrdiff_t n, double *out);
 
-/* Gamma of the given shape in (0, 2^32] and scale 1. */
-dpfast_status dpfast_fill_gamma(dpfast_stream *stream, double shape, ptrdiff_t n, double *out);
-
-/* n vectors, one after another, of density proportional to exp(-||z||_2 / scale) in dimension
- * d >= 1, d <= 2^32; 0 < scale < infinity.  DPFAST_ERR_NONFINITE if a coordinate would overflow. */
-dpfast_status dpfast_fill_l2_laplace(dpfast_stream *stream, double scale, ptrdiff_t n, ptrdiff_t d,
+/* A vector of density proportional to exp(-||z||_2 / scale) in dimension d >= 1, d <= 2^32;
+ * 0 < scale < infinity.  DPFAST_ERR_NONFINITE if a coordinate would overflow. */
+dpfast_status dpfast_fill_l2_laplace(dpfast_stream *stream, double scale, ptrdiff_t d,
                                      double *out);
 
 #ifdef __cplusplus

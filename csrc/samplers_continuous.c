@@ -164,25 +164,6 @@ dpfast_status dpfast_fill_gaussian(dpfast_stream *stream, ptrdiff_t n, double *o
     return DPFAST_OK;
 }
 
-dpfast_status dpfast_fill_gamma(dpfast_stream *stream, double shape, ptrdiff_t n, double *out)
-{
-    const int below_one = shape < 1.0;
-    gamma_shape g;
-    ptrdiff_t i;
-    /* Written so that NaN fails. */
-    if (!stream_ready(stream, n) || !(shape > 0.0 && shape <= DPFAST_MAX_GAMMA_SHAPE)) {
-        return DPFAST_ERR_ARGUMENT;
-    }
-    g = gamma_shape_of(below_one ? shape + 1.0 : shape);
-    for (i = 0; i < n; i++) {
-        out[i] = gamma_from_one(stream, &g);
-        if (below_one) {
-            out[i] *= exp(-exponential(stream) / shape);
-        }
-    }
-    return DPFAST_OK;
-}
-
 /* In four chains, which overlap. */
 static double sum_of_squares(ptrdiff_t n, const double *x)
 {
@@ -200,50 +181,36 @@ static double sum_of_squares(ptrdiff_t n, const double *x)
     return (s0 + s1) + (s2 + s3);
 }
 
-/* One vector; 0 if a coordinate would overflow. */
-static int l2_laplace(dpfast_stream *stream, double scale, ptrdiff_t d, const gamma_shape *shape,
-                      double *out)
+dpfast_status dpfast_fill_l2_laplace(dpfast_stream *stream, double scale, ptrdiff_t d, double *out)
 {
     double radius, square, factor;
+    gamma_shape shape;
     ptrdiff_t i;
+    if (!stream_ready(stream, d) || d < 1 || (double)d > DPFAST_MAX_LAPLACE_DIM ||
+        !(scale > 0.0 && scale < HUGE_VAL)) {
+        return DPFAST_ERR_ARGUMENT;
+    }
     /* The norm of the vector has density proportional to r^(d - 1) exp(-r / scale), and its
      * direction is uniform and independent. */
-    radius = gamma_from_one(stream, shape);
+    shape = gamma_shape_of((double)d);
+    radius = gamma_from_one(stream, &shape);
     do {
         gaussians(stream, d, out);
         square = sum_of_squares(d, out);
     } while (!(square > 0.0));
     factor = radius / sqrt(square) * scale;
     if (!(factor < HUGE_VAL)) {
-        return 0;
+        return DPFAST_ERR_NONFINITE;
     }
     for (i = 0; i < d; i++) {
         out[i] *= factor;
     }
     /* No coordinate is longer than the vector, up to rounding. */
     if (radius * scale < 0x1p1023) {
-        return 1;
+        return DPFAST_OK;
     }
     for (i = 0; i < d; i++) {
         if (!(fabs(out[i]) < HUGE_VAL)) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-dpfast_status dpfast_fill_l2_laplace(dpfast_stream *stream, double scale, ptrdiff_t n, ptrdiff_t d,
-                                     double *out)
-{
-    gamma_shape shape;
-    ptrdiff_t i;
-    if (!stream_ready(stream, n) || d < 1 || (double)d > DPFAST_MAX_GAMMA_SHAPE ||
-        !(scale > 0.0 && scale < HUGE_VAL)) {
-        return DPFAST_ERR_ARGUMENT;
-    }
-    shape = gamma_shape_of((double)d);
-    for (i = 0; i < n; i++) {
-        if (!l2_laplace(stream, scale, d, &shape, out + i * d)) {
             return DPFAST_ERR_NONFINITE;
         }
     }

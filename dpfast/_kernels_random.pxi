@@ -9,7 +9,7 @@ cdef extern from "random.h" nogil:
     uint64_t DPFAST_MAX_GAUSSIAN_SCALE
     uint64_t DPFAST_MAX_LAPLACE_SCALE
     int64_t DPFAST_MAX_SCORE
-    double DPFAST_MAX_GAMMA_SHAPE
+    double DPFAST_MAX_LAPLACE_DIM
 
     ctypedef struct dpfast_stream:
         pass
@@ -32,17 +32,15 @@ cdef extern from "random.h" nogil:
         dpfast_stream *stream, dpfast_selection selection, uint64_t scale, ptrdiff_t n,
         const int64_t *scores, ptrdiff_t *index)
     dpfast_status dpfast_fill_gaussian(dpfast_stream *stream, ptrdiff_t n, double *out)
-    dpfast_status dpfast_fill_gamma(
-        dpfast_stream *stream, double shape, ptrdiff_t n, double *out)
     dpfast_status dpfast_fill_l2_laplace(
-        dpfast_stream *stream, double scale, ptrdiff_t n, ptrdiff_t d, double *out)
+        dpfast_stream *stream, double scale, ptrdiff_t d, double *out)
 
 
 KEY_BYTES = DPFAST_KEY_BYTES
 MAX_GAUSSIAN_SCALE = DPFAST_MAX_GAUSSIAN_SCALE
 MAX_LAPLACE_SCALE = DPFAST_MAX_LAPLACE_SCALE
 MAX_SCORE = DPFAST_MAX_SCORE
-MAX_GAMMA_SHAPE = DPFAST_MAX_GAMMA_SHAPE
+MAX_LAPLACE_DIM = DPFAST_MAX_LAPLACE_DIM
 
 
 def os_entropy(Py_ssize_t n):
@@ -126,20 +124,11 @@ cdef class Stream:
             status = dpfast_fill_gaussian(&self._state, out.shape[0], _first_double(out))
         _check(status, "fill_gaussian")
 
-    def fill_gamma(self, double shape, double[::1] out):
-        """Gamma of scale 1, in floating point."""
+    def fill_l2_laplace(self, double scale, double[::1] out):
+        """A vector of density proportional to exp(-||z|| / scale), in floating point."""
         cdef dpfast_status status
         with nogil:
-            status = dpfast_fill_gamma(&self._state, shape, out.shape[0], _first_double(out))
-        _check(status, "fill_gamma")
-
-    def fill_l2_laplace(self, double scale, double[:, ::1] out):
-        """Rows of density proportional to exp(-||z|| / scale), in floating point."""
-        cdef dpfast_status status
-        cdef double *first = &out[0, 0] if out.shape[0] > 0 and out.shape[1] > 0 else NULL
-        with nogil:
-            status = dpfast_fill_l2_laplace(
-                &self._state, scale, out.shape[0], out.shape[1], first)
+            status = dpfast_fill_l2_laplace(&self._state, scale, out.shape[0], _first_double(out))
         _check(status, "fill_l2_laplace")
 
     def noisy_max(self, int selection, uint64_t scale, const int64_t[::1] scores):

@@ -361,36 +361,10 @@ class SecureGenerator:
         """
         return self._fill(self._stream.fill_gaussian, n, np.float64)
 
-    def gamma(self, shape: float, n: int) -> NDArray[np.float64]:
-        """Draw from the gamma distribution of scale 1 in floating point.
+    def l2_laplace(self, d: int, scale: float) -> NDArray[np.float64]:
+        """Draw a vector z of density proportional to exp(-||z||_2 / scale).
 
-        Marsaglia & Tsang (2000); shape 1 is the exponential distribution, drawn by a logarithm of a
-        uniform number with full relative precision, so that neither tail is cut off.
-
-        Parameters
-        ----------
-        shape : float
-            In (0, 2^32].
-        n : int
-            Number of values, >= 0.
-
-        Returns
-        -------
-        ndarray of shape (n,), dtype float64
-            Below shape 1 a value may underflow to 0.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is of the wrong type or out of its range.
-        """
-        shape = check_real("shape", shape, low=0.0, low_open=True, high=_kernels.MAX_GAMMA_SHAPE)
-        return self._fill(lambda out: self._stream.fill_gamma(shape, out), n, np.float64)
-
-    def l2_laplace(self, d: int, scale: float, n: int | None = None) -> NDArray[np.float64]:
-        """Draw vectors z of density proportional to exp(-||z||_2 / scale).
-
-        Their norm is gamma distributed with shape d and the given scale, their direction uniform: d
+        Its norm is gamma distributed with shape d and the given scale, its direction uniform: d
         normalized Gaussians.  In floating point: coordinates have a relative error of a few 2^-53
         for the norm and an absolute one of about 2^-53 ||z|| for the direction, so round the sum of
         value and noise to a grid that is coarse against that.
@@ -401,12 +375,10 @@ class SecureGenerator:
             Dimension, in [1, 2^32].
         scale : float
             > 0, finite.
-        n : int or None, default=None
-            Number of vectors, >= 0, the same as from n calls for one; None draws one vector.
 
         Returns
         -------
-        ndarray of shape (d,) or (n, d), dtype float64
+        ndarray of shape (d,), dtype float64
 
         Raises
         ------
@@ -415,11 +387,9 @@ class SecureGenerator:
         FloatingPointError
             If a coordinate is too large for float64.
         """
-        d = check_integer("d", d, low=1, high=int(_kernels.MAX_GAMMA_SHAPE))
+        d = check_integer("d", d, low=1, high=int(_kernels.MAX_LAPLACE_DIM))
         scale = check_real("scale", scale, low=0.0, low_open=True)
-        out = np.empty((1 if n is None else check_integer("n", n, low=0), d))
-        step = max(1, _SLICE // d)
-        for start in range(0, len(out), step):
-            with self._own_lock():
-                self._stream.fill_l2_laplace(scale, out[start : start + step])
-        return out[0] if n is None else out
+        out = np.empty(d)
+        with self._own_lock():
+            self._stream.fill_l2_laplace(scale, out)
+        return out

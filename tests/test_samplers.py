@@ -209,25 +209,23 @@ def test_gaussian():
     assert stats.kstest(tail, lambda x: 1 - 2 * stats.norm.sf(x) / share).pvalue > ALARM
 
 
-@pytest.mark.parametrize("shape", [0.3, 1.0, 1.5, 2.0, 20.0, 1000.0, 1e6])
-def test_gamma(shape):
-    sample = SecureGenerator(1).gamma(shape, 200_000)
-    assert_law(sample, stats.gamma(shape).cdf)
+def l2_laplace_vectors(rng, d, scale, n):
+    return np.array([rng.l2_laplace(d, scale) for _ in range(n)])
 
 
-def test_exponential_is_fine_near_zero():
+def test_l2_laplace_is_fine_near_zero():
     """Small values keep 53 significant bits: they are no multiples of 2^-53."""
-    sample = SecureGenerator(2).gamma(1.0, 1_000_000)
+    sample = np.abs(l2_laplace_vectors(SecureGenerator(2), 1, 1.0, 200_000))
     small = sample[sample < 2**-10] * 2**53
-    assert len(small) > 800
-    assert np.mean(small == np.round(small)) < 0.01
+    assert len(small) > 150
+    assert np.mean(small == np.round(small)) < 0.02
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 20])
 def test_l2_laplace(d):
     rng = SecureGenerator(d)
     scale = 2.5
-    sample = rng.l2_laplace(d, scale, 50_000)
+    sample = l2_laplace_vectors(rng, d, scale, 50_000)
     radius = np.linalg.norm(sample, axis=1)
     assert_law(radius, stats.gamma(d, scale=scale).cdf)
     if d == 1:
@@ -242,20 +240,6 @@ def test_l2_laplace(d):
     assert stats.kstest(sample[:, -1] ** 2 / radius**2, beta).pvalue > ALARM
     assert stats.kstest(cosine[radius > np.median(radius)] ** 2, beta).pvalue > ALARM
     assert abs(np.mean(cosine > 0) - 0.5) < 3 / math.sqrt(len(cosine))
-
-
-def test_many_l2_laplace_vectors_are_those_of_single_calls():
-    for d, n in ((3, 50_000), (70_000, 3)):  # several slices, and vectors longer than one
-        n_single = min(n, 100)
-        one, many = SecureGenerator(3), SecureGenerator(3)
-        single = np.array([one.l2_laplace(d, 0.5) for _ in range(n_single)])
-        drawn = many.l2_laplace(d, 0.5, n)
-        assert drawn.shape == (n, d)
-        np.testing.assert_array_equal(drawn[:n_single], single)
-        assert len(np.unique(drawn[:, 0])) == n, "no vector twice"
-    assert SecureGenerator(3).l2_laplace(4, 1.0, 0).shape == (0, 4)
-    with pytest.raises(ValueError, match="n must be an integer >= 0"):
-        SecureGenerator(3).l2_laplace(4, 1.0, -1)
 
 
 def test_l2_laplace_in_many_dimensions():

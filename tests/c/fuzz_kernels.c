@@ -703,9 +703,7 @@ static void fuzz_samplers(source *s)
     if (dpfast_fill_discrete_laplace(&stream, scale, n, x) == DPFAST_OK)
         for (i = 0; i < n; i++) DEMAND(x[i] < (int64_t)1 << 62 && x[i] > -((int64_t)1 << 62));
     DEMAND(dpfast_fill_gaussian(&stream, n, real) == DPFAST_OK && finite_all(n, real));
-    if (dpfast_fill_gamma(&stream, number(s), n, real) == DPFAST_OK)
-        for (i = 0; i < n; i++) DEMAND(real[i] >= 0.0);
-    if (dpfast_fill_l2_laplace(&stream, number(s), 1, n, real) == DPFAST_OK)
+    if (dpfast_fill_l2_laplace(&stream, number(s), n, real) == DPFAST_OK)
         DEMAND(finite_all(n, real));
     DEMAND(dpfast_fixed_size_batch(&stream, n, m, set, index) == DPFAST_OK);
     for (i = 0; i < m; i++) {
