@@ -266,12 +266,3 @@ dpfast_status dpfast_csr_quadratic_forms(const dpfast_csr *rows, const double *m
     ops()->quadratic_forms(rows, matrix, forms);
     return all_finite(rows->n, forms) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
 }
-
-ptrdiff_t dpfast_csr_addition_depth(ptrdiff_t n, ptrdiff_t d)
-{
-    /* Rows are added one after another and hold a column at most once.  A block may be a single
-     * row, so that the sums of losses and of derivatives pass through an addition a row too; the
-     * sum within a block adds a few. */
-    (void)d;
-    return n + 8;
-}

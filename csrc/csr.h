@@ -95,10 +95,6 @@ dpfast_status dpfast_csr_add_hessian(const dpfast_csr *rows, const dpfast_loss *
 dpfast_status dpfast_csr_quadratic_forms(const dpfast_csr *rows, const double *matrix,
                                          double *forms);
 
-/* As dpfast_dense_addition_depth.  For an entry of add_hessian, what out held before counts as one
- * more row. */
-ptrdiff_t dpfast_csr_addition_depth(ptrdiff_t n, ptrdiff_t d);
-
 #ifdef __cplusplus
 }
 #endif

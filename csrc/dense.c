@@ -145,11 +145,12 @@ dpfast_status dpfast_dense_curvature_rows(const dpfast_dense *rows, const dpfast
     return DPFAST_OK; /* the caller sees a NaN in the Gram matrix */
 }
 
-ptrdiff_t dpfast_dense_addition_depth(ptrdiff_t n, ptrdiff_t d)
+ptrdiff_t dpfast_addition_depth(ptrdiff_t n)
 {
-    /* Rows are added to the gradient one after another; an entry passes through at most one
-     * addition a row, and the tail of a block adds groups of four. */
-    (void)d;
+    /* Rows are added to the gradient one after another, sparse ones with a column at most once: an
+     * entry passes through at most one addition a row, and the tail of a block of dense rows adds
+     * groups of four.  A block of sparse rows may be a single one, so that the sums of losses and of
+     * derivatives pass through an addition a row, too; the sum within a block adds a few. */
     return n + 8;
 }
 

@@ -65,10 +65,11 @@ dpfast_status dpfast_dense_objective(const dpfast_dense *rows, const dpfast_loss
 dpfast_status dpfast_dense_curvature_rows(const dpfast_dense *rows, const dpfast_loss *loss,
                                           const double *w, int sign, double *out);
 
-/* Longest chain of additions that an entry of the gradient, or the loss sum, of n rows passes
- * through: the m of the summation bound |computed - exact| <= m u / (1 - m u) * sum |terms|,
- * u = 2^-53 (Higham 2002, section 4.2). */
-ptrdiff_t dpfast_dense_addition_depth(ptrdiff_t n, ptrdiff_t d);
+/* Longest chain of additions that an entry of the gradient, or the loss sum, of n rows of any layout
+ * passes through: the m of the summation bound |computed - exact| <= m u / (1 - m u) * sum |terms|,
+ * u = 2^-53 (Higham 2002, section 4.2).  What the out of dpfast_csr_add_hessian held before counts as
+ * one more row. */
+ptrdiff_t dpfast_addition_depth(ptrdiff_t n);
 
 /* Sum of n numbers, as fast as memory can be read: the yardstick of the benchmarks. */
 double dpfast_read_sum(ptrdiff_t n, const double *x);

@@ -82,7 +82,7 @@ dpfast_status dpfast_csr_group_gradient(const dpfast_csr *rows, const dpfast_gro
                                         ptrdiff_t n_classes, const double *w, double *scratch,
                                         double *gradient, double *share);
 
-/* As dpfast_dense_addition_depth, for n rows in groups of at most `longest`; scaling a row counts. */
+/* As dpfast_addition_depth, for n rows in groups of at most `longest`; scaling a row counts. */
 ptrdiff_t dpfast_group_addition_depth(ptrdiff_t n, ptrdiff_t longest);
 
 #ifdef __cplusplus

@@ -17,6 +17,14 @@
 #include "simd.h"
 #include "vecmath.h"
 
+/* One of the bounds, an expression in p. */
+#define DPFAST_BOUND(name, bound)                                                                  \
+    DPFAST_INLINE double name(const dpfast_loss *p)                                                \
+    {                                                                                              \
+        (void)p;                                                                                   \
+        return bound;                                                                              \
+    }
+
 /* ---- logistic: log(1 + exp(-y z)), y in {-1, +1} ---------------------------------------------- */
 
 DPFAST_INLINE double logistic_value(double y, double z, const dpfast_loss *p)
@@ -42,23 +50,9 @@ DPFAST_INLINE double logistic_curvature(double y, double z, const dpfast_loss *p
     return e / ((1.0 + e) * (1.0 + e));
 }
 
-DPFAST_INLINE double logistic_lipschitz(const dpfast_loss *p)
-{
-    (void)p;
-    return 1.0;
-}
-
-DPFAST_INLINE double logistic_smoothness(const dpfast_loss *p)
-{
-    (void)p;
-    return 0.25;
-}
-
-DPFAST_INLINE double logistic_at_zero(const dpfast_loss *p)
-{
-    (void)p;
-    return 0.69314718055994530942;
-}
+DPFAST_BOUND(logistic_lipschitz, 1.0)
+DPFAST_BOUND(logistic_smoothness, 0.25)
+DPFAST_BOUND(logistic_at_zero, 0.69314718055994530942)
 
 /* ---- hinge: max(0, 1 - y z) ------------------------------------------------------------------- */
 
@@ -83,23 +77,9 @@ DPFAST_INLINE double hinge_curvature(double y, double z, const dpfast_loss *p)
     return 0.0 * (y * z);
 }
 
-DPFAST_INLINE double hinge_lipschitz(const dpfast_loss *p)
-{
-    (void)p;
-    return 1.0;
-}
-
-DPFAST_INLINE double hinge_smoothness(const dpfast_loss *p)
-{
-    (void)p;
-    return INFINITY;
-}
-
-DPFAST_INLINE double hinge_at_zero(const dpfast_loss *p)
-{
-    (void)p;
-    return 1.0;
-}
+DPFAST_BOUND(hinge_lipschitz, 1.0)
+DPFAST_BOUND(hinge_smoothness, INFINITY)
+DPFAST_BOUND(hinge_at_zero, 1.0)
 
 /* ---- huberized_hinge: the hinge with its kink replaced by a parabola over |1 - y z| <= width
  * (Chapelle 2007; Chaudhuri, Monteleoni & Sarwate 2011, eq. 7) ---------------------------------- */
@@ -124,21 +104,9 @@ DPFAST_INLINE double huberized_hinge_curvature(double y, double z, const dpfast_
     return fabs(t) > h ? 0.0 : 1.0 / (2.0 * h) + 0.0 * t;
 }
 
-DPFAST_INLINE double huberized_hinge_lipschitz(const dpfast_loss *p)
-{
-    (void)p;
-    return 1.0;
-}
-
-DPFAST_INLINE double huberized_hinge_smoothness(const dpfast_loss *p)
-{
-    return 1.0 / (2.0 * p->width);
-}
-
-DPFAST_INLINE double huberized_hinge_at_zero(const dpfast_loss *p)
-{
-    return huberized_hinge_value(1.0, 0.0, p);
-}
+DPFAST_BOUND(huberized_hinge_lipschitz, 1.0)
+DPFAST_BOUND(huberized_hinge_smoothness, 1.0 / (2.0 * p->width))
+DPFAST_BOUND(huberized_hinge_at_zero, huberized_hinge_value(1.0, 0.0, p))
 
 /* ---- squared_hinge: max(0, 1 - y z)^2 until its slope reaches `parameter`, a straight line beyond;
  * with parameter 4 the modified Huber loss (Zhang 2004) ------------------------------------------ */
@@ -163,21 +131,9 @@ DPFAST_INLINE double squared_hinge_curvature(double y, double z, const dpfast_lo
     return (t < 0.0 || t > 0.5 * c) ? 0.0 : 2.0 + 0.0 * t;
 }
 
-DPFAST_INLINE double squared_hinge_lipschitz(const dpfast_loss *p)
-{
-    return p->parameter;
-}
-
-DPFAST_INLINE double squared_hinge_smoothness(const dpfast_loss *p)
-{
-    (void)p;
-    return 2.0;
-}
-
-DPFAST_INLINE double squared_hinge_at_zero(const dpfast_loss *p)
-{
-    return squared_hinge_value(1.0, 0.0, p);
-}
+DPFAST_BOUND(squared_hinge_lipschitz, p->parameter)
+DPFAST_BOUND(squared_hinge_smoothness, 2.0)
+DPFAST_BOUND(squared_hinge_at_zero, squared_hinge_value(1.0, 0.0, p))
 
 /* ---- huber: (z - y)^2 / 2 until |z - y| reaches `parameter`, straight lines beyond ------------- */
 
@@ -202,22 +158,9 @@ DPFAST_INLINE double huber_curvature(double y, double z, const dpfast_loss *p)
     return fabs(r) > p->parameter ? 0.0 : 1.0 + 0.0 * r;
 }
 
-DPFAST_INLINE double huber_lipschitz(const dpfast_loss *p)
-{
-    return p->parameter;
-}
-
-DPFAST_INLINE double huber_smoothness(const dpfast_loss *p)
-{
-    (void)p;
-    return 1.0;
-}
-
-DPFAST_INLINE double huber_at_zero(const dpfast_loss *p)
-{
-    (void)p;
-    return INFINITY;
-}
+DPFAST_BOUND(huber_lipschitz, p->parameter)
+DPFAST_BOUND(huber_smoothness, 1.0)
+DPFAST_BOUND(huber_at_zero, INFINITY)
 
 /* ---- squared: (z - y)^2 / 2; its slope is unbounded, so privacy needs gradient clipping or bounded
  * targets and weights ---------------------------------------------------------------------------- */
@@ -241,23 +184,9 @@ DPFAST_INLINE double squared_curvature(double y, double z, const dpfast_loss *p)
     return 1.0 + 0.0 * (z - y);
 }
 
-DPFAST_INLINE double squared_lipschitz(const dpfast_loss *p)
-{
-    (void)p;
-    return INFINITY;
-}
-
-DPFAST_INLINE double squared_smoothness(const dpfast_loss *p)
-{
-    (void)p;
-    return 1.0;
-}
-
-DPFAST_INLINE double squared_at_zero(const dpfast_loss *p)
-{
-    (void)p;
-    return INFINITY;
-}
+DPFAST_BOUND(squared_lipschitz, INFINITY)
+DPFAST_BOUND(squared_smoothness, 1.0)
+DPFAST_BOUND(squared_at_zero, INFINITY)
 
 /* ---- pinball: quantile q = `parameter` of r = y - z, max(q r, (q - 1) r) = |r|/2 + (q - 1/2) r, with
  * |r|/2 replaced by a parabola over |r| <= width ------------------------------------------------- */
@@ -284,21 +213,9 @@ DPFAST_INLINE double pinball_curvature(double y, double z, const dpfast_loss *p)
     return fabs(r) > h ? 0.0 : 1.0 / (2.0 * h) + 0.0 * r;
 }
 
-DPFAST_INLINE double pinball_lipschitz(const dpfast_loss *p)
-{
-    return p->parameter > 0.5 ? p->parameter : 1.0 - p->parameter;
-}
-
-DPFAST_INLINE double pinball_smoothness(const dpfast_loss *p)
-{
-    return 1.0 / (2.0 * p->width);
-}
-
-DPFAST_INLINE double pinball_at_zero(const dpfast_loss *p)
-{
-    (void)p;
-    return INFINITY;
-}
+DPFAST_BOUND(pinball_lipschitz, p->parameter > 0.5 ? p->parameter : 1.0 - p->parameter)
+DPFAST_BOUND(pinball_smoothness, 1.0 / (2.0 * p->width))
+DPFAST_BOUND(pinball_at_zero, INFINITY)
 
 /* ---- sigmoid: 1 / (1 + exp(y z)), not convex --------------------------------------------------- */
 
@@ -328,23 +245,9 @@ DPFAST_INLINE double sigmoid_curvature(double y, double z, const dpfast_loss *p)
     return m < 0.0 ? -size : size;
 }
 
-DPFAST_INLINE double sigmoid_lipschitz(const dpfast_loss *p)
-{
-    (void)p;
-    return 0.25;
-}
-
-DPFAST_INLINE double sigmoid_smoothness(const dpfast_loss *p)
-{
-    (void)p;
-    return 0.096225044864937627; /* 1 / (6 sqrt 3), rounded up */
-}
-
-DPFAST_INLINE double sigmoid_at_zero(const dpfast_loss *p)
-{
-    (void)p;
-    return 0.5;
-}
+DPFAST_BOUND(sigmoid_lipschitz, 0.25)
+DPFAST_BOUND(sigmoid_smoothness, 0.096225044864937627) /* 1 / (6 sqrt 3), rounded up */
+DPFAST_BOUND(sigmoid_at_zero, 0.5)
 
 /* ---- Losses whose mean is exp(z).  Half the deviance, up to terms of y alone that keep it from
  * being negative.  Where exp(z) or exp(-z) would have no bound, margins beyond the width, which no
@@ -382,20 +285,9 @@ DPFAST_INLINE double poisson_curvature(double y, double z, const dpfast_loss *p)
     return (z > p->width ? 0.0 : dpfast_exp_inline(z)) + 0.0 * y;
 }
 
-DPFAST_INLINE double poisson_lipschitz(const dpfast_loss *p)
-{
-    return exp(p->width) * LOG_LINK_UP;
-}
-
-DPFAST_INLINE double poisson_smoothness(const dpfast_loss *p)
-{
-    return exp(p->width) * LOG_LINK_UP;
-}
-
-DPFAST_INLINE double poisson_at_zero(const dpfast_loss *p)
-{
-    return (1.0 + p->width * exp(p->width)) * LOG_LINK_UP;
-}
+DPFAST_BOUND(poisson_lipschitz, exp(p->width) * LOG_LINK_UP)
+DPFAST_BOUND(poisson_smoothness, exp(p->width) * LOG_LINK_UP)
+DPFAST_BOUND(poisson_at_zero, (1.0 + p->width * exp(p->width)) * LOG_LINK_UP)
 
 /* ---- gamma: z + y exp(-z), plus `width` -------------------------------------------------------- */
 
@@ -422,15 +314,8 @@ DPFAST_INLINE double gamma_lipschitz(const dpfast_loss *p)
     return (steepest > 1.0 ? steepest : 1.0) * LOG_LINK_UP;
 }
 
-DPFAST_INLINE double gamma_smoothness(const dpfast_loss *p)
-{
-    return exp(2.0 * p->width) * LOG_LINK_UP;
-}
-
-DPFAST_INLINE double gamma_at_zero(const dpfast_loss *p)
-{
-    return (p->width + exp(p->width)) * LOG_LINK_UP;
-}
+DPFAST_BOUND(gamma_smoothness, exp(2.0 * p->width) * LOG_LINK_UP)
+DPFAST_BOUND(gamma_at_zero, (p->width + exp(p->width)) * LOG_LINK_UP)
 
 /* ---- tweedie: exp((2 - q) z)/(2 - q) + y exp((1 - q) z)/(q - 1), of power q = `parameter` -------- */
 
@@ -458,10 +343,7 @@ DPFAST_INLINE double tweedie_curvature(double y, double z, const dpfast_loss *p)
 
 /* The slope of y = 0 is at most exp((2 - q) width); that of the highest target comes near
  * -exp(width + (q - 1) width) at margins far down. */
-DPFAST_INLINE double tweedie_lipschitz(const dpfast_loss *p)
-{
-    return exp(p->parameter * p->width) * LOG_LINK_UP;
-}
+DPFAST_BOUND(tweedie_lipschitz, exp(p->parameter * p->width) * LOG_LINK_UP)
 
 /* For the highest target and convex in between: the larger of both ends. */
 DPFAST_INLINE double tweedie_smoothness(const dpfast_loss *p)
@@ -507,10 +389,8 @@ DPFAST_INLINE double negative_binomial_lipschitz(const dpfast_loss *p)
     return (low > high ? low : high) * LOG_LINK_UP;
 }
 
-DPFAST_INLINE double negative_binomial_smoothness(const dpfast_loss *p)
-{
-    return 0.25 * (1.0 / p->parameter + exp(p->width)) * LOG_LINK_UP;
-}
+DPFAST_BOUND(negative_binomial_smoothness,
+             0.25 * (1.0 / p->parameter + exp(p->width)) * LOG_LINK_UP)
 
 DPFAST_INLINE double negative_binomial_at_zero(const dpfast_loss *p)
 {

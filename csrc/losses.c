@@ -17,9 +17,6 @@ typedef struct loss_entry {
 } loss_entry;
 
 #define STAMP_LOSS(id, name, ...)                                                                  \
-    static double name##_lipschitz_fn(const dpfast_loss *p) { return name##_lipschitz(p); }        \
-    static double name##_smoothness_fn(const dpfast_loss *p) { return name##_smoothness(p); }      \
-    static double name##_at_zero_fn(const dpfast_loss *p) { return name##_at_zero(p); }            \
     static void name##_points(ptrdiff_t n, const double *z, const double *y, const dpfast_loss *p, \
                               double *value, double *derivative, double *curvature)                \
     {                                                                                              \
@@ -48,9 +45,9 @@ DPFAST_LOSS_LIST(STAMP_LOSS)
      parameter_low,                                                                                \
      parameter_high,                                                                               \
      width,                                                                                        \
-     name##_lipschitz_fn,                                                                          \
-     name##_smoothness_fn,                                                                         \
-     name##_at_zero_fn,                                                                            \
+     name##_lipschitz,                                                                             \
+     name##_smoothness,                                                                            \
+     name##_at_zero,                                                                               \
      name##_points},
 static const loss_entry losses[] = {DPFAST_LOSS_LIST(LIST_LOSS)};
 

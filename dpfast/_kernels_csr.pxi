@@ -40,7 +40,6 @@ cdef extern from "dpfast.h" nogil:
         double *loss_sum)
     dpfast_status dpfast_csr_add_hessian(
         const dpfast_csr *rows, const dpfast_loss *loss, const double *w, double *out)
-    ptrdiff_t dpfast_csr_addition_depth(ptrdiff_t n, ptrdiff_t d)
 
 
 cdef const void *_vector_of(object array, str name, object dtypes) except? NULL:
@@ -228,8 +227,3 @@ cdef class CsrRows(_Rows):
         with nogil:
             status = dpfast_csr_add_hessian(&rows, &loss._loss, &w[0], &out[0, 0])
         _check(status, "Hessian")
-
-
-def csr_addition_depth(ptrdiff_t n, ptrdiff_t d):
-    """Longest chain of additions behind an entry of a gradient over n sparse rows."""
-    return dpfast_csr_addition_depth(n, d)

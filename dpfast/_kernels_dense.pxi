@@ -29,7 +29,7 @@ cdef extern from "dpfast.h" nogil:
         double *loss_sum)
     dpfast_status dpfast_dense_curvature_rows(
         const dpfast_dense *rows, const dpfast_loss *loss, const double *w, int sign, double *out)
-    ptrdiff_t dpfast_dense_addition_depth(ptrdiff_t n, ptrdiff_t d)
+    ptrdiff_t dpfast_addition_depth(ptrdiff_t n)
 
 
 cdef class DenseRows(_Rows):
@@ -142,6 +142,6 @@ cdef class DenseRows(_Rows):
         _check(status, "curvature rows")
 
 
-def dense_addition_depth(ptrdiff_t n, ptrdiff_t d):
-    """Longest chain of additions behind an entry of a gradient over n rows."""
-    return dpfast_dense_addition_depth(n, d)
+def addition_depth(ptrdiff_t n):
+    """Longest chain of additions behind an entry of a gradient over n rows of any layout."""
+    return dpfast_addition_depth(n)

@@ -422,11 +422,7 @@ def _check_columns(columns: tuple[ColumnBlock, ...], n_features: int) -> None:
 def _additions(shape: ProblemShape) -> int:
     """Longest chain behind an entry of a sum over rows in one array: in a chunk, then chunks."""
     chunk = min(shape.chunk_rows(), shape.n_samples)
-    within = max(
-        _kernels.dense_addition_depth(chunk, shape.n_features),
-        _kernels.csr_addition_depth(chunk, shape.n_features),
-    )
-    return int(within) + -(-shape.n_samples // chunk)
+    return int(_kernels.addition_depth(chunk)) + -(-shape.n_samples // chunk)
 
 
 def _gram_additions(shape: ProblemShape) -> int:
