@@ -39,46 +39,22 @@ def problem(n, d, seed=0, scale=1.0):
     return X, y, w
 
 
-def check_against_the_twin(X, y, w, loss, intercept, clipping, weighted, rtol=1e-13):
+def check_against_the_twin(X, y, w, loss, intercept, clipping, weighted):
     """Every method of DenseRows on these rows, against sums written out row by row."""
     n, d = X.shape
     rng = np.random.default_rng(1)
     row_scale = rng.uniform(0.2, 1.0, n) if clipping else None
     weight = rng.uniform(0.0, 2.0, n) if weighted else None
     rows = twin.rows_with_intercept(X, row_scale, intercept)
-    clip_norm, loss_clip = (0.7 * np.sqrt(d), 0.6) if clipping else (np.inf, np.inf)
-    expected, expected_loss = twin.clipped_gradient(rows, y, w, loss, clip_norm, loss_clip, weight)
     kernel = _kernels.DenseRows(X, y, intercept)
     kernel.set_row_scale(row_scale)
     kernel.set_weight(weight)
+    clips = (0.7 * np.sqrt(d), 0.6) if clipping else (np.inf, np.inf)
     if clipping:
         norms = np.linalg.norm(rows, axis=1)
         inverse = np.divide(1.0, norms, out=np.full(n, np.inf), where=norms > 0)
         kernel.set_inverse_norm(inverse.astype(np.float32))
-    out = np.full(kernel.dim, np.nan)
-    total = kernel.gradient(0, n, loss.spec, w, clip_norm, loss_clip, out)
-    # Inverse norms are float32 where rows are clipped; slopes are at most lipschitz or |z - y|.
-    slope = loss.lipschitz
-    if slope == np.inf:
-        slope = 1 + np.abs(rows @ w - y).max()
-    scale = 2 * slope * np.abs(rows).sum(axis=0).max()
-    np.testing.assert_allclose(out, expected, rtol=0, atol=(2e-7 if clipping else rtol) * scale)
-    assert total == pytest.approx(expected_loss, rel=10 * rtol)
-    assert kernel.objective(0, n, loss.spec, w, loss_clip) == pytest.approx(total, rel=1e-14)
-    margins = np.empty(n)
-    kernel.margins(0, n, w, margins)
-    np.testing.assert_allclose(margins, rows @ w, rtol=0, atol=rtol * (1 + np.abs(rows).max() * d))
-    buffer = np.empty((n, kernel.dim))
-    hessian = np.zeros((kernel.dim, kernel.dim))
-    for sign in (1, -1):
-        kernel.curvature_rows(0, n, loss.spec, w, buffer, sign)
-        hessian += sign * (buffer.T @ buffer)
-    np.testing.assert_allclose(
-        hessian,
-        twin.hessian(rows, y, w, loss, weight),
-        rtol=0,
-        atol=10 * rtol * np.sum(rows**2) * max(1.0, loss.smoothness if loss.name != "hinge" else 1),
-    )
+    twin.check(kernel, rows, y, w, loss, *clips, weight)
 
 
 # Every pair of an intercept, clipping and a type occurs.
@@ -181,7 +157,7 @@ def test_summation_error_is_within_the_stated_bound(name):
         for j in range(3):
             terms = derivative * X[:, j]
             exact = math.fsum(terms)
-            depth = _kernels.dense_addition_depth(len(X), 3)
+            depth = _kernels.addition_depth(len(X))
             bound = (depth + 10) * 2.0**-53 * np.abs(terms).sum()
             assert abs(out[j] - exact) <= bound
     finally:

@@ -45,35 +45,6 @@ def problem(n, d, density, seed=0, value_type=np.float64, index_type=np.int32, s
     return indptr, indices, data, y, w
 
 
-def check_against_the_twin(kernel, rows, y, w, loss, clip_norm, loss_clip, weight, rtol=1e-13):
-    """Every method of CsrRows, against sums over the rows written out densely."""
-    n, dim = rows.shape
-    clipping = clip_norm < np.inf
-    expected, expected_loss = twin.clipped_gradient(rows, y, w, loss, clip_norm, loss_clip, weight)
-    out = np.full(dim, np.nan)
-    total = kernel.gradient(0, n, loss.spec, w, clip_norm, loss_clip, out)
-    # Inverse norms are float32 where rows are clipped; slopes are at most lipschitz or |z - y|.
-    slope = min(loss.lipschitz, 1 + np.abs(rows @ w - y).max())
-    scale = 2 * slope * max(np.abs(rows).sum(axis=0).max(), 1e-300)
-    np.testing.assert_allclose(out, expected, rtol=0, atol=(2e-7 if clipping else rtol) * scale)
-    assert total == pytest.approx(expected_loss, rel=10 * rtol)
-    assert kernel.objective(0, n, loss.spec, w, loss_clip) == pytest.approx(total, rel=1e-14)
-    margins = np.empty(n)
-    kernel.margins(0, n, w, margins)
-    np.testing.assert_allclose(
-        margins, rows @ w, rtol=0, atol=rtol * (1 + np.abs(rows).sum(axis=1).max())
-    )
-    start = np.full((dim, dim), 3.0)
-    kernel.add_hessian(0, n, loss.spec, w, start)
-    np.testing.assert_array_equal(start, start.T)
-    np.testing.assert_allclose(
-        start - 3.0,
-        twin.hessian(rows, y, w, loss, weight),
-        rtol=0,
-        atol=10 * rtol * (3 + np.sum(rows**2)) * max(1.0, loss.smoothness),
-    )
-
-
 # Each value type with each index type, and each of both plain and not.
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
@@ -107,7 +78,7 @@ def test_all_methods_match_the_twin(isa, shape, value_type, index_type, plain):
         inverse = 1.0 / np.linalg.norm(rows, axis=1)
         kernel.set_inverse_norm(inverse.astype(np.float32))
     if d < 1000:
-        check_against_the_twin(kernel, rows, y, w, Loss("logistic"), clip_norm, loss_clip, weight)
+        twin.check(kernel, rows, y, w, Loss("logistic"), clip_norm, loss_clip, weight)
     else:  # a Hessian of this size would take long
         out = np.empty(kernel.dim)
         total = kernel.gradient(0, n, LOGISTIC, w, clip_norm, loss_clip, out)
@@ -128,7 +99,7 @@ def test_losses_with_slopes_of_either_sign_of_curvature(isa, loss):
     kernel = _kernels.CsrRows(indptr, indices, data, 12, y, 1.0)
     kernel.set_weight(weight)
     rows = twin.rows_with_intercept(sparse_twin.densify(indptr, indices, data, 12), None, 1.0)
-    check_against_the_twin(kernel, rows, y, w, loss, np.inf, np.inf, weight)
+    twin.check(kernel, rows, y, w, loss, np.inf, np.inf, weight)
 
 
 def test_dense_and_sparse_kernels_agree_on_clipping(isa):
@@ -223,7 +194,7 @@ def test_summation_error_is_within_the_stated_bound(isa):
     _, derivative, _ = LOGISTIC.points(margins, y)
     for j, column in ((0, data[0::2]), (2, data[1::2])):
         terms = derivative * column
-        bound = (_kernels.csr_addition_depth(n, 3) + 10) * 2.0**-53 * np.abs(terms).sum()
+        bound = (_kernels.addition_depth(n) + 10) * 2.0**-53 * np.abs(terms).sum()
         assert abs(out[j] - math.fsum(terms)) <= bound
     assert out[1] == 0.0
 
@@ -325,7 +296,7 @@ def test_random_matrices(isa, n, d, density, value_type, index_type, compact, se
     indptr, indices, data, y, w = problem(n, d, density, seed, value_type, index_type, scale)
     kernel = _kernels.CsrRows(indptr, indices, data, d, y, 1.0, compact=compact)
     rows = twin.rows_with_intercept(sparse_twin.densify(indptr, indices, data, d), None, 1.0)
-    check_against_the_twin(kernel, rows, y, w, Loss("logistic"), np.inf, np.inf, None, rtol=1e-12)
+    twin.check(kernel, rows, y, w, Loss("logistic"), np.inf, np.inf, None, rtol=1e-12)
 
 
 def test_scipy_matrices_pass_once_their_duplicates_are_summed():

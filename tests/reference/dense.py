@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 
 
 def logistic(y, z, p, h):
@@ -142,3 +143,34 @@ def hessian(rows, target, w, loss, weight=None):
     for x, y, c in zip(rows, target, weight, strict=True):
         total += c * points(loss, math.fsum(x * w), y)[2] * np.outer(x, x)
     return total
+
+
+def check(kernel, rows, y, w, loss, clip_norm, loss_clip, weight, rtol=1e-13):
+    """Hold sums and margins of a kernel's rows, dense or sparse, against these."""
+    n, dim = rows.shape
+    expected, expected_loss = clipped_gradient(rows, y, w, loss, clip_norm, loss_clip, weight)
+    out = np.full(dim, np.nan)
+    total = kernel.gradient(0, n, loss.spec, w, clip_norm, loss_clip, out)
+    # Slopes are at most lipschitz or |z - y|; inverse norms are float32 where rows are clipped.
+    slope = loss.lipschitz if loss.lipschitz < np.inf else 1 + np.abs(rows @ w - y).max()
+    scale = 2 * slope * max(np.abs(rows).sum(axis=0).max(), 1e-300)
+    atol = (2e-7 if clip_norm < np.inf else rtol) * scale
+    np.testing.assert_allclose(out, expected, rtol=0, atol=atol)
+    assert total == pytest.approx(expected_loss, rel=10 * rtol)
+    assert kernel.objective(0, n, loss.spec, w, loss_clip) == pytest.approx(total, rel=1e-14)
+    margins = np.empty(n)
+    kernel.margins(0, n, w, margins)
+    atol = rtol * (1 + np.abs(rows).sum(axis=1).max())
+    np.testing.assert_allclose(margins, rows @ w, rtol=0, atol=atol)
+    found = np.full((dim, dim), 3.0)
+    if hasattr(kernel, "add_hessian"):
+        kernel.add_hessian(0, n, loss.spec, w, found)
+    else:
+        for sign in (1, -1):
+            half = np.empty((n, dim))
+            kernel.curvature_rows(0, n, loss.spec, w, half, sign)
+            found += sign * (half.T @ half)
+    np.testing.assert_array_equal(found, found.T)
+    curvature = max(1.0, loss.smoothness if loss.smoothness < np.inf else 1.0)
+    atol = 10 * rtol * (3 + np.sum(rows**2)) * curvature
+    np.testing.assert_allclose(found - 3.0, hessian(rows, y, w, loss, weight), rtol=0, atol=atol)
