@@ -320,8 +320,11 @@ def _rivals() -> list[Row]:
 
         def bound(s: Setting) -> float:
             mu = s.strong_convexity if name == "H" else 0.0
-            common = (s.lipschitz, s.radius, s.n_samples, s.dim, s.epsilon, s.delta)
-            found = zhang2017.excess_risk_bound(mu, s.smoothness, *common)
+            found = zhang2017.excess_risk_bound(
+                zhang2017.Setting(
+                    mu, s.smoothness, s.lipschitz, s.radius, s.n_samples, s.dim, s.epsilon, s.delta
+                )
+            )
             return found + (2.0 * s.lipschitz**2 / (mu * s.n_samples) if population else 0.0)
 
         return bound

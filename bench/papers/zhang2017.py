@@ -29,12 +29,10 @@ from dpfast._validation import check_real
 from dpfast.solvers._contract import TYPICAL_MARGIN
 from dpfast.solvers._noisy_epochs import natural_norm
 from dpfast.theory.zhang2017 import (
-    convex_iterations,
+    Setting,
     descent_bound,
     descent_sensitivity,
-    effective_dim_squared,
     paper_sensitivity,
-    strongly_convex_iterations,
 )
 
 
@@ -43,48 +41,23 @@ def noise_bound(smoothness: float, second_moment: float) -> float:
     return 0.5 * smoothness * second_moment
 
 
-def strongly_convex_rate(
-    mu: float,
-    smoothness: float,
-    lipschitz: float,
-    n_samples: int,
-    dim: int,
-    epsilon: float,
-    delta: float,
-) -> float:
+def strongly_convex_rate(s: Setting) -> float:
     """Theorem 2: excess risk ``βL²d²/(µ²n²ε²)``, ``d log(1/δ)`` in the place of ``d²``.
 
     The paper's text leaves out ``µ²`` where µ counts as a constant; its proof has it.
     """
-    scale = lipschitz / (mu * n_samples * epsilon)
-    return float(smoothness * scale**2 * effective_dim_squared(dim, delta))
+    scale = s.lipschitz / (s.mu * s.n_samples * s.epsilon)
+    return float(s.smoothness * scale**2 * s.dim_squared)
 
 
-def convex_rate(
-    smoothness: float,
-    lipschitz: float,
-    distance: float,
-    n_samples: int,
-    dim: int,
-    epsilon: float,
-    delta: float,
-) -> float:
+def convex_rate(s: Setting) -> float:
     """Theorem 3: excess risk ``(√β L d D²/(nε))^{2/3}``; for δ > 0, ``√(d log(1/δ))`` for d."""
-    width = math.sqrt(effective_dim_squared(dim, delta))
-    scale = math.sqrt(smoothness) * lipschitz * width * distance**2 / (n_samples * epsilon)
+    width = math.sqrt(s.smoothness * s.dim_squared)
+    scale = width * s.lipschitz * s.distance**2 / (s.n_samples * s.epsilon)
     return float(scale ** (2.0 / 3.0))
 
 
-def excess_risk_bound(
-    mu: float,
-    smoothness: float,
-    lipschitz: float,
-    distance: float,
-    n_samples: int,
-    dim: int,
-    epsilon: float,
-    delta: float,
-) -> float:
+def excess_risk_bound(s: Setting) -> float:
     """Theorems 2 and 3 (µ = 0) with constants: bound of ``E F(w_priv) - F(ŵ)`` for Algorithm 1.
 
     ``E F(w_T + z) - F* <= (F(w_T) - F*) + (β/2) E‖z‖²``, :func:`descent_bound` and
@@ -92,27 +65,16 @@ def excess_risk_bound(
     :func:`paper_sensitivity` by the paper's formulas: ``E‖z‖² = d(d + 1) Δ²/ε²`` for ``δ = 0``,
     ``2d log(2/δ) Δ²/ε²`` otherwise.
     """
-    common = (lipschitz, distance, n_samples, dim, epsilon, delta)
-    if mu == 0.0:
-        count, step = convex_iterations(smoothness, *common), 1.0 / smoothness
-    else:
-        count = strongly_convex_iterations(mu, smoothness, *common)
-        step = 1.0 / (smoothness + mu)
-    scale = paper_sensitivity(count, mu, smoothness, lipschitz, n_samples) / epsilon
-    width = dim * (dim + 1.0) if delta == 0.0 else 2.0 * dim * math.log(2.0 / delta)
-    optimization = descent_bound(count, step, mu, smoothness, distance)
-    return optimization + noise_bound(smoothness, width * scale**2)
+    count, step = s.iterations, 1.0 / (s.smoothness + s.mu)
+    scale = paper_sensitivity(count, s.mu, s.smoothness, s.lipschitz, s.n_samples) / s.epsilon
+    width = s.dim * (s.dim + 1.0)
+    if s.delta > 0.0:
+        width = 2.0 * s.dim * math.log(2.0 / s.delta)
+    optimization = descent_bound(count, step, s.mu, s.smoothness, s.distance)
+    return optimization + noise_bound(s.smoothness, width * scale**2)
 
 
-def population_rate(
-    mu: float,
-    smoothness: float,
-    lipschitz: float,
-    n_samples: int,
-    dim: int,
-    epsilon: float,
-    failure: float,
-) -> float:
+def population_rate(s: Setting, failure: float) -> float:
     """After Theorem 2, for δ > 0: population risk ``L²√(βd)/(nεµ^{3/2}√γ)`` of strong convexity.
 
     With probability ``1 - γ``, logarithms left out: ``L √(2 (F(w) - F(ŵ))/µ)`` (Shalev-Shwartz et
@@ -121,21 +83,11 @@ def population_rate(
     :func:`population_bound` is smaller.
     """
     failure = check_real("failure", failure, low=0.0, low_open=True, high=1.0)
-    width = math.sqrt(smoothness * dim / (mu * failure))
-    return lipschitz**2 * width / (mu * n_samples * epsilon)
+    width = math.sqrt(s.smoothness * s.dim / (s.mu * failure))
+    return s.lipschitz**2 * width / (s.mu * s.n_samples * s.epsilon)
 
 
-def population_bound(
-    mu: float,
-    smoothness: float,
-    lipschitz: float,
-    distance: float,
-    n_samples: int,
-    dim: int,
-    epsilon: float,
-    delta: float,
-    failure: float | None = None,
-) -> float:
+def population_bound(s: Setting, failure: float | None = None) -> float:
     """The same with all constants: bound of ``E G(w_priv) - G(w*)`` for Algorithm 1, ``µ > 0``.
 
     ``G`` is the mean over the population that the records are drawn from, ``w*`` its minimizer.
@@ -145,13 +97,10 @@ def population_bound(
     Recht & Singer 2016, Theorem 2.2).  ``F(w_T) - F(w*) <= F(w_T) - F(ŵ)``.  The paper bounds the
     first of these by ``L‖z‖``, the root of what it is here.
     """
-    mu = check_real("mu", mu, low=0.0, low_open=True)
-    common = (mu, smoothness, lipschitz, distance, n_samples, dim, epsilon, delta)
-    count = strongly_convex_iterations(*common)
-    apart = descent_sensitivity(
-        count, 1.0 / (smoothness + mu), mu, smoothness, 2.0 * lipschitz / n_samples
-    )
-    bound = excess_risk_bound(*common) + lipschitz * apart
+    mu = check_real("mu", s.mu, low=0.0, low_open=True)
+    step, distance = 1.0 / (s.smoothness + mu), 2.0 * s.lipschitz / s.n_samples
+    apart = descent_sensitivity(s.iterations, step, mu, s.smoothness, distance)
+    bound = excess_risk_bound(s) + s.lipschitz * apart
     if failure is None:
         return bound
     return bound / check_real("failure", failure, low=0.0, low_open=True, high=1.0)

@@ -205,7 +205,7 @@ def _solved(
 def _scalings(settings: Run, sizes: Sizes) -> list[Record]:
     """Their convex algorithm on the classifications, scaled in other ways."""
     from dpfast import Loss
-    from dpfast.theory.zhang2017 import convex_iterations, paper_sensitivity
+    from dpfast.theory.zhang2017 import Setting, paper_sensitivity
 
     records = []
     for name, X, y in _loaded(settings, regressions=False):
@@ -217,7 +217,8 @@ def _scalings(settings: Run, sizes: Sizes) -> list[Record]:
             smoothness, lipschitz = task.problem.shape.smoothness, task.problem.shape.lipschitz
             w, taken, rng = np.zeros(d), 0, np.random.default_rng(0)
             for epsilon in _SCALING_EPSILONS:
-                count = convex_iterations(smoothness, lipschitz, task.norm, n, d, epsilon, DELTA)
+                case = Setting(0.0, smoothness, lipschitz, task.norm, n, d, epsilon, DELTA)
+                count = case.iterations
                 values = {
                     "best_norm": task.norm,
                     "iterations": float(count),

@@ -16,6 +16,7 @@ Where this departs from the paper:
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from dpfast._validation import check_integer, check_real
 
@@ -127,89 +128,65 @@ def descent_bound(
     return bound
 
 
-def effective_dim_squared(dim: int, delta: float) -> float:
-    """What replaces d² in the rates: d² for δ = 0, d log(1/δ) otherwise."""
-    return float(dim) ** 2 if delta == 0.0 else dim * max(1.0, -math.log(delta))
+class Setting(NamedTuple):
+    """A class of functions, a data set's size, and a budget, as the theorems have them.
 
-
-def strongly_convex_iterations(
-    mu: float,
-    smoothness: float,
-    lipschitz: float,
-    distance: float,
-    n_samples: int,
-    dim: int,
-    epsilon: float,
-    delta: float,
-) -> int:
-    """T of Theorem 2 with the constant 1, at least 1.
-
-    ``(µ² + β²)/(µβ) · log(µ²n²ε²D²/(L²d²))``, ``d log(1/δ)`` instead of ``d²`` for ``δ > 0``.
-
-    Parameters
+    Attributes
     ----------
     mu, smoothness, lipschitz : float
+        ``µ`` (0 for functions that are only convex), ``β`` and ``L``.
     distance : float
         ``D``, bound of ``‖ŵ‖``.
     n_samples, dim : int
     epsilon, delta : float
     """
-    ratio = (mu * n_samples * epsilon * distance / lipschitz) ** 2
-    ratio /= effective_dim_squared(dim, delta)
-    kappa = (mu**2 + smoothness**2) / (mu * smoothness)
-    return max(1, math.ceil(kappa * math.log(max(ratio, 1.0))))
+
+    mu: float
+    smoothness: float
+    lipschitz: float
+    distance: float
+    n_samples: int
+    dim: int
+    epsilon: float
+    delta: float
+
+    @property
+    def dim_squared(self) -> float:
+        """What stands for d² in the rates: d² for δ = 0, d log(1/δ) otherwise."""
+        if self.delta == 0.0:
+            return float(self.dim) ** 2
+        return self.dim * max(1.0, -math.log(self.delta))
+
+    @property
+    def iterations(self) -> int:
+        """T of Theorems 2 and 3 with the constant 1, at least 1.
+
+        ``(µ² + β²)/(µβ) · log(µ²n²ε²D²/(L²d²))``; for ``µ = 0`` ``(β²n²ε²D²/(L²d²))^{1/3}``, where
+        the optimization error ``βD²/T`` and the noise's ``d²L²T²/(βn²ε²)`` meet.
+        """
+        mu, beta = self.mu, self.smoothness
+        bend = mu if mu > 0.0 else beta
+        ratio = (bend * self.n_samples * self.epsilon * self.distance / self.lipschitz) ** 2
+        ratio /= self.dim_squared
+        if mu == 0.0:
+            return max(1, math.ceil(float(ratio ** (1.0 / 3.0))))
+        return max(1, math.ceil((mu**2 + beta**2) / (mu * beta) * math.log(max(ratio, 1.0))))
 
 
-def convex_iterations(
-    smoothness: float,
-    lipschitz: float,
-    distance: float,
-    n_samples: int,
-    dim: int,
-    epsilon: float,
-    delta: float,
-) -> int:
-    """T of Theorem 3 with the constant 1, at least 1.
-
-    ``(β²n²ε²D²/(L²d²))^{1/3}``, ``d log(1/δ)`` instead of ``d²`` for ``δ > 0``: where the
-    optimization error ``βD²/T`` and the noise's ``d²L²T²/(βn²ε²)`` meet.
-
-    Parameters
-    ----------
-    smoothness, lipschitz, distance : float
-    n_samples, dim : int
-    epsilon, delta : float
-    """
-    ratio = (smoothness * n_samples * epsilon * distance / lipschitz) ** 2
-    ratio /= effective_dim_squared(dim, delta)
-    return max(1, math.ceil(float(ratio ** (1.0 / 3.0))))
-
-
-def population_ridge(
-    smoothness: float,
-    lipschitz: float,
-    distance: float,
-    n_samples: int,
-    dim: int,
-    epsilon: float,
-    failure: float,
-) -> float:
+def population_ridge(setting: Setting, failure: float) -> float:
     """Ridge of the text after Theorem 3, for the population risk of convex losses.
 
-    ``2 L^{1/2} (βd)^{1/4} / (√(nεγ) R)``; ``d²`` takes the place of ``d`` where the budget is
-    pure, for which the paper gives no ridge of its own.
+    ``2 L^{1/2} (βd)^{1/4} / (√(nεγ) R)`` with the distance as R; ``d²`` takes the place of ``d``
+    where the budget is pure, for which the paper gives no ridge of its own.
 
     Parameters
     ----------
-    smoothness, lipschitz : float
-    distance : float
-        ``R``.
-    n_samples, dim : int
-        `dim` is ``d``, or ``d²`` for pure budgets.
-    epsilon : float
+    setting : Setting
     failure : float
         ``γ``, the probability with which the bound may fail.
     """
     check_real("failure", failure, low=0.0, low_open=True, high=1.0)
-    top = 2.0 * math.sqrt(lipschitz) * (smoothness * dim) ** 0.25
-    return float(top / (math.sqrt(n_samples * epsilon * failure) * distance))
+    dim = setting.dim if setting.delta > 0.0 else setting.dim**2
+    top = 2.0 * math.sqrt(setting.lipschitz) * (setting.smoothness * dim) ** 0.25
+    spread = math.sqrt(setting.n_samples * setting.epsilon * failure)
+    return float(top / (spread * setting.distance))

@@ -59,10 +59,10 @@ def test_defaults_of_the_iterate_follow_the_theorems():
         common = (SHAPE.lipschitz, 2.0, 1000, 5, 0.5, budget.delta)
         settled = planned(SHAPE, budget, mode="iterate", alpha="zhang2017", minimizer_norm=2.0)
         assert settled.shape.alpha is None
-        assert settled.settings.iterations == zhang2017.convex_iterations(beta, *common)
+        assert settled.settings.iterations == zhang2017.Setting(0.0, beta, *common).iterations
         assert settled.settings.step == 1.0 / beta
         settled = planned(SHAPE, budget, mode="iterate", alpha=0.1, minimizer_norm=2.0)
-        T = zhang2017.strongly_convex_iterations(0.1, beta + 0.1, *common)
+        T = zhang2017.Setting(0.1, beta + 0.1, *common).iterations
         assert settled.settings.iterations == T
         assert settled.settings.step == pytest.approx(2.0 / (beta + 0.2))
         # Never more sensitive than the minimizer.
@@ -169,7 +169,8 @@ def test_ridges_of_lowy2021(budget, risk, loss):
 
 def test_ridge_of_zhang2017():
     settled = planned(SHAPE, alpha="zhang2017", risk="population", minimizer_norm=2.0)
-    wanted = zhang2017.population_ridge(SHAPE.smoothness, SHAPE.lipschitz, 2.0, 1000, 5, 1.0, 0.1)
+    known = SHAPE.smoothness, SHAPE.lipschitz, 2.0, 1000, 5, 1.0, 1e-6
+    wanted = zhang2017.population_ridge(zhang2017.Setting(0.0, *known), 0.1)
     assert settled.shape.alpha == wanted
     with pytest.raises(ValueError, match="needs mode='iterate'"):
         planned(SHAPE, alpha="zhang2017")

@@ -10,6 +10,7 @@ from bench.papers import zhang2017 as bounds
 from dpfast import Budget
 from dpfast.privacy.papers import rrpsgd_noise_stddev
 from dpfast.theory import zhang2017
+from dpfast.theory.zhang2017 import Setting
 
 N, BETA = 50, 4.0
 
@@ -95,21 +96,22 @@ def test_rates_and_iterations_of_theorems_2_and_3(delta):
     """The stated T balances the optimization error and the noise, up to the hidden constant."""
     d, n, epsilon, distance = 10, 10_000, 0.5, 3.0
     width = d**2 if delta == 0.0 else d * math.log(1 / delta)
-    iterations = zhang2017.convex_iterations(BETA, 1.0, distance, n, d, epsilon, delta)
+    convex = Setting(0.0, BETA, 1.0, distance, n, d, epsilon, delta)
+    iterations = convex.iterations
     optimization = BETA * distance**2 / iterations
     noise = BETA * width * (iterations / (n * BETA * epsilon)) ** 2
-    rate = bounds.convex_rate(BETA, 1.0, distance, n, d, epsilon, delta)
+    rate = bounds.convex_rate(convex)
     assert optimization == pytest.approx(rate, rel=0.1)
     assert noise == pytest.approx(rate, rel=0.2)
 
     mu = 0.1
-    iterations = zhang2017.strongly_convex_iterations(mu, BETA, 1.0, distance, n, d, epsilon, delta)
-    rate = bounds.strongly_convex_rate(mu, BETA, 1.0, n, d, epsilon, delta)
+    strongly = convex._replace(mu=mu)
+    iterations, rate = strongly.iterations, bounds.strongly_convex_rate(strongly)
     step = 1.0 / (BETA + mu)
     assert zhang2017.descent_bound(iterations, step, mu, BETA, distance) <= rate
     # A weak budget needs no steps to speak of, and more budget needs more.
-    assert zhang2017.strongly_convex_iterations(mu, BETA, 1.0, distance, n, d, 1e-9, delta) == 1
-    assert zhang2017.convex_iterations(BETA, 1.0, distance, n, d, 1e-9, delta) == 1
+    assert strongly._replace(epsilon=1e-9).iterations == 1
+    assert convex._replace(epsilon=1e-9).iterations == 1
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.1], ids=["convex", "strongly-convex"])
@@ -123,12 +125,8 @@ def test_theorems_2_and_3_with_constants_bound_algorithm_1(mu, epsilon, delta):
     curvature[0] = mu or 0.01
     best = np.array([2.0, -1.0, 1.0])
     distance = float(np.linalg.norm(best))
-    common = (1.0, distance, n, d, epsilon, delta)
-    bound = bounds.excess_risk_bound(mu, BETA, *common)
-    if mu:
-        count = zhang2017.strongly_convex_iterations(mu, BETA, *common)
-    else:
-        count = zhang2017.convex_iterations(BETA, *common)
+    setting = Setting(mu, BETA, 1.0, distance, n, d, epsilon, delta)
+    bound, count = bounds.excess_risk_bound(setting), setting.iterations
     w = descend(curvature, curvature * best, count, 1.0 / (BETA + mu))
     scale = zhang2017.paper_sensitivity(count, mu, BETA, 1.0, n) / epsilon
     z = rng.standard_normal((2000, d))
@@ -147,10 +145,9 @@ def test_population_bound_holds_for_records_of_a_known_law(delta):
     rng = np.random.default_rng(5)
     mu, n, epsilon, scale, count = 0.1, 200, 40.0, 1.5, 300
     curvature = np.array([mu, 1.0, BETA])
-    common = (mu, BETA, scale, scale / mu, n, 3, epsilon, delta)
-    bound = bounds.population_bound(*common)
-    assert bounds.population_bound(*common, failure=0.1) == pytest.approx(10.0 * bound)
-    steps = zhang2017.strongly_convex_iterations(*common)
+    setting = Setting(mu, BETA, scale, scale / mu, n, 3, epsilon, delta)
+    bound, steps = bounds.population_bound(setting), setting.iterations
+    assert bounds.population_bound(setting, failure=0.1) == pytest.approx(10.0 * bound)
     noise = zhang2017.paper_sensitivity(steps, mu, BETA, scale, n) / epsilon
     chance = 0.7
     best = np.array([scale * (2 * chance - 1) / mu, 0.0, 0.0])
@@ -167,15 +164,16 @@ def test_population_bound_holds_for_records_of_a_known_law(delta):
     assert np.mean(excess) <= bound
     # Neither so loose that nothing could fail it, nor without the sampling of the records.
     assert bound <= 10.0 * np.mean(excess)
-    assert bounds.excess_risk_bound(*common) < bound
+    assert bounds.excess_risk_bound(setting) < bound
 
 
 def test_population_rate_follows_from_theorem_2():
     n, d, epsilon, failure = 100_000, 20, 0.5, 0.05
-    rate = bounds.population_rate(0.01, 0.25, 1.0, n, d, epsilon, failure)
-    risk = bounds.strongly_convex_rate(0.01, 0.25, 1.0, n, d, epsilon, math.exp(-1.0))
+    setting = Setting(0.01, 0.25, 1.0, 1.0, n, d, epsilon, math.exp(-1.0))
+    rate = bounds.population_rate(setting, failure)
+    risk = bounds.strongly_convex_rate(setting)
     assert rate == pytest.approx(math.sqrt(risk / (failure * 0.01)))
-    wide = bounds.population_rate(0.01, 0.25, 1.0, n, 4 * d, epsilon, failure)
+    wide = bounds.population_rate(setting._replace(dim=4 * d), failure)
     assert wide == pytest.approx(2.0 * rate)
 
 
@@ -245,6 +243,7 @@ def test_noise_of_algorithm_2_is_that_of_theorem_4():
     # exp(-ε²‖z‖²/(8L² log(3n/δ) log(2/δ))) is a Gaussian of twice that in 2σ².
     exponent = 8 * 4.0 * math.log(3 * n / delta) * math.log(2 / delta) / epsilon**2
     assert 2.0 * stddev**2 == pytest.approx(exponent)
-    assert zhang2017.population_ridge(1.0, 1.0, 1.0, n, 4, epsilon, 0.1) == pytest.approx(
+    setting = Setting(0.0, 1.0, 1.0, 1.0, n, 4, epsilon, delta)
+    assert zhang2017.population_ridge(setting, 0.1) == pytest.approx(
         2 * 4**0.25 / math.sqrt(n * epsilon * 0.1)
     )

@@ -88,16 +88,16 @@ def zhang_ridge(task: Task, iterate: bool) -> float:
         return 0.0
     if task.budget.epsilon is None:
         raise ValueError(f"alpha='zhang2017' needs a budget with epsilon; got {task.budget!r}.")
-    shape = task.problem
-    dim = shape.dim if task.budget.kind == "approximate" else shape.dim**2
-    return zhang2017.population_ridge(
-        shape.smoothness, shape.lipschitz, task.norm, shape.n_samples, dim, task.budget.epsilon,
-        _FAILURE,
-    )  # fmt: skip
+    return zhang2017.population_ridge(_zhang_setting(task, 0.0, task.problem.smoothness), _FAILURE)
 
 
 def zhang_iterations(task: Task, mu: float, beta: float) -> int:
-    """T of zhang2017's theorems; an equivalent (ε, 0) stands for budgets without epsilon."""
+    """T of zhang2017's theorems."""
+    return _zhang_setting(task, mu, beta).iterations
+
+
+def _zhang_setting(task: Task, mu: float, beta: float) -> zhang2017.Setting:
+    """The mean loss as that paper has it; an equivalent (ε, 0) stands for budgets without ε."""
     assert task.problem is not None
     shape, budget = task.problem, task.budget
     epsilon = budget.epsilon
@@ -105,7 +105,6 @@ def zhang_iterations(task: Task, mu: float, beta: float) -> int:
     if epsilon is None:
         # The noise of l2-Laplace at ε = √(d+1)/factor is that of this budget.
         epsilon = math.sqrt(shape.dim + 1.0) / task.factor
-    common = (shape.lipschitz, task.norm, shape.n_samples, shape.dim, epsilon, delta)
-    if mu > 0.0:
-        return zhang2017.strongly_convex_iterations(mu, beta, *common)
-    return zhang2017.convex_iterations(beta, *common)
+    return zhang2017.Setting(
+        mu, beta, shape.lipschitz, task.norm, shape.n_samples, shape.dim, epsilon, delta
+    )
