@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Literal, Self
 
@@ -247,6 +247,7 @@ def _means(scores: ArrayLike, groups: GroupedRows, n_rows: int) -> Vector:
     return np.minimum(sums / groups.sizes, 1.0)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Hyper-parameters and a model, chosen and fitted under one guarantee.
 
@@ -321,32 +322,18 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     (1, True)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        scoring: str | Scorer | None = None,
-        validation_fraction: float = 0.2,
-        mean_runs: float | None = None,
-        repetitions: str = "auto",
-        shape: float = 1.0,
-        refit: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.epsilon = epsilon
-        self.delta = delta
-        self.scoring = scoring
-        self.validation_fraction = validation_fraction
-        self.mean_runs = mean_runs
-        self.repetitions = repetitions
-        self.shape = shape
-        self.refit = refit
-        self.random_state = random_state
+    estimator: Any
+    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    scoring: str | Scorer | None = None
+    validation_fraction: float = 0.2
+    mean_runs: float | None = None
+    repetitions: str = "auto"
+    shape: float = 1.0
+    refit: bool = True
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,11 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dpfast._arrays import (
-    fitted_or_as_before,
-    validated,
-    vector_in,
-)
+from dpfast._arrays import fitted_or_as_before, validated, vector_in
 from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_flag, check_real, warn
 from dpfast.blocks import BlockProblem, Executor, from_dask, is_dask
@@ -27,14 +23,10 @@ from dpfast.chunks import thread_count
 from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning, RepeatedFitWarning
+from dpfast.estimators._estimator import Estimator
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise
 from dpfast.estimators._margins import Cut, affine, affine_of_block, targets_of
-from dpfast.estimators._messages import (
-    hints,
-    question_regime,
-    unknown_parameters,
-    with_promise,
-)
+from dpfast.estimators._messages import hints, question_regime
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._prior import (
     CoefficientPrior,
@@ -46,7 +38,6 @@ from dpfast.estimators._prior import (
     what_is_known,
 )
 from dpfast.estimators._targets import Targets
-from dpfast.estimators._versions import Versioned
 from dpfast.inference.estimates import check_level
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, Ledger
@@ -83,7 +74,7 @@ _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLinearModel(Versioned):
+class PrivateLinearModel(Estimator):
     """A linear model whose weights a private solver finds.
 
     `sample_weight` is no named argument of `fit`: to scikit-learn's checks that name promises that
@@ -194,22 +185,6 @@ class PrivateLinearModel(Versioned):
     column_blocks: Sequence[ColumnBlock] | None = None
     max_rows_per_group: int | None = None
     prior: Any = None
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; returns self.
-
-        Raises
-        ------
-        ValueError
-            If there is no such parameter.
-        """
-        if text := unknown_parameters(type(self), params):
-            raise ValueError(text)
-        super().set_params(**params)
-        return self
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return with_promise(super().__repr__(N_CHAR_MAX), self)
 
     def __sklearn_clone__(self) -> Self:
         made: Self = super().__sklearn_clone__()

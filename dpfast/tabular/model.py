@@ -18,8 +18,8 @@ from dpfast._table_files import Progress
 from dpfast._validation import check_choice, warn
 from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValueWarning
 from dpfast.estimators import CoefficientPrior
-from dpfast.estimators._messages import question_regime, with_promise
-from dpfast.estimators._versions import Versioned
+from dpfast.estimators._estimator import Estimator
+from dpfast.estimators._messages import question_regime
 from dpfast.inference import Summary
 from dpfast.privacy import Budget, PrivacyReport, row_relation
 from dpfast.privacy.budget import check_promise
@@ -101,7 +101,8 @@ def _has(method: str) -> Callable[[Any], bool]:
     return check
 
 
-class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class TableModel(TransformerMixin, Estimator):  # type: ignore[misc]
     """A private linear model of a table, from public knowledge about its columns.
 
     The model scales numbers by their declared ranges and encodes categories, dates and truth
@@ -180,38 +181,19 @@ class TableModel(TransformerMixin, Versioned):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        bounds: Any = None,
-        estimator: Any = "auto",
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        neighboring_relation: str = "replace_one",
-        target: str | None = None,
-        person: str | None = None,
-        weight: str | None = None,
-        exposure: str | None = None,
-        max_rows_per_group: int | None = None,
-        undeclared: str = "warn",
-        in_memory: bool | str = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.bounds = bounds
-        self.estimator = estimator
-        self.epsilon = epsilon
-        self.delta = delta
-        self.neighboring_relation = neighboring_relation
-        self.target = target
-        self.person = person
-        self.weight = weight
-        self.exposure = exposure
-        self.max_rows_per_group = max_rows_per_group
-        self.undeclared = undeclared
-        self.in_memory = in_memory
-        self.random_state = random_state
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return with_promise(super().__repr__(N_CHAR_MAX), self)
+    bounds: Any = None
+    estimator: Any = "auto"
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    neighboring_relation: str = "replace_one"
+    target: str | None = None
+    person: str | None = None
+    weight: str | None = None
+    exposure: str | None = None
+    max_rows_per_group: int | None = None
+    undeclared: str = "warn"
+    in_memory: bool | str = "auto"
+    random_state: Any = None
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name, those of the estimator as ``estimator__NAME``; returns self."""
