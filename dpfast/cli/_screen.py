@@ -178,7 +178,10 @@ def track(values: Sequence[T], what: str) -> Iterator[T]:
 
 @contextmanager
 def reading(path: str) -> Iterator[Callable[[float], None]]:
-    """A bar for reading a file; yields what to call with the share that is read."""
+    """A bar for reading a file; yields what to call with the share that is read.
+
+    An error about the table has the name of its file in front.
+    """
     with _progress(
         TextColumn("reading {task.description}"),
         BarColumn(),
@@ -186,7 +189,12 @@ def reading(path: str) -> Iterator[Callable[[float], None]]:
         TimeRemainingColumn(),
     ) as bar:
         task = bar.add_task(Path(path).name, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+        try:
+            yield lambda share: bar.update(task, completed=share)
+        except DataError as error:
+            if str(error).startswith(path):
+                raise
+            raise DataError(f"{path}: {error}") from error
 
 
 @contextmanager
@@ -244,11 +252,6 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split())
-
-
-def located(error: DataError, path: str) -> DataError:
-    """An error about a table, with the name of its file in front."""
-    return error if str(error).startswith(path) else DataError(f"{path}: {error}")
 
 
 def _same(one: Path, other: Path) -> bool:

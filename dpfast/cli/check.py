@@ -8,8 +8,7 @@ from rich.table import Table
 
 from dpfast._validation import counted
 from dpfast.cli._arguments import Commands, add_csv, add_json, add_table, schema_of
-from dpfast.cli._screen import UndeclaredError, console, located, reading, say, show_json
-from dpfast.errors import DataError
+from dpfast.cli._screen import UndeclaredError, console, reading, say, show_json
 from dpfast.tabular import TableModel, Tally
 
 _UNPROTECTED = (
@@ -44,10 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, count, print."""
     model = TableModel(schema_of(arguments))
     with reading(arguments.data) as progress:
-        try:
-            tally = model.check(arguments.data, progress=progress)
-        except DataError as error:
-            raise located(error, arguments.data) from error
+        tally = model.check(arguments.data, progress=progress)
     if arguments.json:
         show_json(
             "check",

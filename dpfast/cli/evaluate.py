@@ -7,8 +7,7 @@ from pathlib import Path
 
 from dpfast._validation import counted
 from dpfast.cli._arguments import Commands, add_json, add_scored, scored_model
-from dpfast.cli._screen import located, reading, say, show_json, show_scores
-from dpfast.errors import DataError
+from dpfast.cli._screen import reading, say, show_json, show_scores
 from dpfast.tabular import Tally
 
 _UNPROTECTED = (
@@ -36,12 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Read, predict, compare, print."""
     model, tally = scored_model(arguments), Tally()
     with reading(arguments.data) as progress:
-        try:
-            scores = model.evaluate(
-                arguments.data, arguments.threshold, tally=tally, progress=progress
-            )
-        except DataError as error:
-            raise located(error, arguments.data) from error
+        scores = model.evaluate(arguments.data, arguments.threshold, tally=tally, progress=progress)
     if arguments.json:
         show_json(
             "evaluate",

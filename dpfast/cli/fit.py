@@ -35,7 +35,6 @@ from dpfast.cli._screen import (
     check_writable,
     console,
     describe,
-    located,
     note,
     reading,
     say,
@@ -150,8 +149,8 @@ def run(arguments: argparse.Namespace) -> None:
     )
     test_rows = _check_test(arguments, model)
     account = open_account(arguments)
-    with account or nullcontext():
-        fit = _read(arguments, model)
+    with account or nullcontext(), reading(arguments.data) as progress:
+        fit = model.prepare(arguments.data, progress=progress)
     _announce(arguments, model, fit)
     account = begun(account, arguments)
     with account or nullcontext():
@@ -180,24 +179,13 @@ def _check_test(arguments: argparse.Namespace, model: TableModel) -> int:
         return 0
     schema = replace(model.bounds, weight=None, person=None)
     with reading(arguments.test) as progress:
-        try:
-            tally = TableModel(schema).check(arguments.test, progress=progress)
-        except DataError as error:
-            raise located(error, arguments.test) from error
+        tally = TableModel(schema).check(arguments.test, progress=progress)
     if tally:
         note(
             f"warning: {arguments.test}: {tally} (For you, like the scores of these rows: no "
             "guarantee covers it.)"
         )
     return tally.rows
-
-
-def _read(arguments: argparse.Namespace, model: TableModel) -> TableFit:
-    with reading(arguments.data) as progress:
-        try:
-            return model.prepare(arguments.data, progress=progress)
-        except DataError as error:
-            raise located(error, arguments.data) from error
 
 
 def _announce(arguments: argparse.Namespace, model: TableModel, fit: TableFit) -> None:

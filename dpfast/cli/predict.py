@@ -15,8 +15,7 @@ from dpfast._files import atomic_file, atomic_writer, ends_in
 from dpfast._table_files import PARQUET, import_parquet
 from dpfast._validation import counted
 from dpfast.cli._arguments import Commands, add_json, add_scored, scored_model
-from dpfast.cli._screen import UndeclaredError, check_writable, located, note, reading, show_json
-from dpfast.errors import DataError
+from dpfast.cli._screen import UndeclaredError, check_writable, note, reading, show_json
 from dpfast.tabular import (
     ClassTarget,
     EncodedRows,
@@ -76,13 +75,10 @@ def run(arguments: argparse.Namespace) -> None:
     if taken := sorted(set(ids) & set(columns.names)):
         raise ValueError(f"--id names {', '.join(taken)}, which is a column of the predictions.")
     tally = Tally()
-    try:
-        with reading(arguments.data) as progress, _writer(arguments.output, form) as write:
-            for part in model.encoded(arguments.data, keep=ids, tally=tally, progress=progress):
-                kept = {name: _decoded(column) for name, column in part.kept.items()}
-                write({**kept, **columns.of(part)})
-    except DataError as error:
-        raise located(error, arguments.data) from error
+    with reading(arguments.data) as progress, _writer(arguments.output, form) as write:
+        for part in model.encoded(arguments.data, keep=ids, tally=tally, progress=progress):
+            kept = {name: _decoded(column) for name, column in part.kept.items()}
+            write({**kept, **columns.of(part)})
     privacy = model.privacy_
     if privacy.reproducible:
         note("warning: the model's noise came from a fixed seed; do not release the model.")

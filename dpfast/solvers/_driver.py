@@ -262,6 +262,14 @@ def plan(
     return result
 
 
+#: What carries out plans that begin with something known, by the kind of their settings.
+_RUNS: dict[type, Callable[..., Outcome]] = {
+    PublicSettings: run_with_rows,
+    RefitSettings: run_refit,
+    AlongSettings: run_along,
+}
+
+
 @one_blas_thread()
 @np.errstate(all="ignore")
 def carry_out(
@@ -287,15 +295,9 @@ def carry_out(
             f"ledger must be Ledger(budget, adaptive=True) for {plan.solver}, whose accesses "
             "depend on what was released; got one that is not adaptive."
         )
-    run = SOLVERS[plan.solver].run
+    run = _RUNS.get(type(plan.settings), SOLVERS[plan.solver].run)
     if is_multinomial(plan):
         run = run_multinomial
-    elif isinstance(plan.settings, PublicSettings):
-        run = run_with_rows
-    elif isinstance(plan.settings, RefitSettings):
-        run = run_refit
-    elif isinstance(plan.settings, AlongSettings):
-        run = run_along
     planned = None if plan.adaptive else plan.accesses
     curator = Curator(problem, ledger, rng, planned, plan.neighboring_relation)
     try:
