@@ -219,7 +219,7 @@ class SampledSteps(Access[State]):
             batch=query.batch,
             capacity=query.capacity,
             stddev=mechanism.stddev,
-            scale=mechanism.scale,
+            scale=mechanism.integer_scale,
             grid=mechanism.grid_step * (1.0 if self.noise == "discrete" else _COARSER),
             clip_norm=query.clip_norm,
             alpha=walk.alpha,

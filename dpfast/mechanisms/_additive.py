@@ -1,5 +1,6 @@
 """What the additive mechanisms share: pay, look, round, add noise, in this order."""
 
+import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,6 +28,8 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
         What the event states: `sensitivity` plus everything that the arithmetic may add to it.
     dimension : int
     neighboring_relation : str
+    integer_scale : int
+        The scale of the noise in grid steps, rounded up.
     grid_step : float
         The released values are multiples of it, up to the rounding of int64 to float64.
     """
@@ -46,6 +49,7 @@ class AdditiveMechanism(Mechanism[NDArray[np.float64]]):
         self.dimension = check_integer("dimension", dimension, low=1)
         super().__init__(neighboring_relation=neighboring_relation, error=error)
         self._grid = self._grid_for(noise, bound)
+        self.integer_scale = math.ceil(noise / self.grid_step)
         self.charged_sensitivity = self._charged()
 
     def _grid_for(self, noise: float, bound: float | None) -> Grid:

@@ -1,6 +1,5 @@
 """What the two Laplace mechanisms share: one scale, an integer on the grid, and a pure epsilon."""
 
-import math
 from functools import partial
 from typing import ClassVar, Self
 
@@ -36,7 +35,6 @@ class PureMechanism(AdditiveMechanism):
             error=error,
             bound=bound,
         )
-        self.integer_scale = math.ceil(float(scale) / self.grid_step)
         self.scale = self.integer_scale * self.grid_step
 
     @classmethod

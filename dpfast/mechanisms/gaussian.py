@@ -1,6 +1,5 @@
 """The Gaussian mechanism, exact in finite arithmetic."""
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -46,7 +45,7 @@ class Gaussian(AdditiveMechanism):
     ----------
     stddev : float
         The actual standard deviation.
-    scale : int
+    integer_scale : int
         s, the same in grid steps.
     charged_sensitivity : float
         ``(sensitivity + 2 error + g sqrt(d)) (1 + 4096 / s^2)``.
@@ -120,9 +119,8 @@ class Gaussian(AdditiveMechanism):
             error=error,
             bound=bound,
         )
-        self.scale = math.ceil(float(stddev) / self.grid_step)
-        self.stddev = self.scale * self.grid_step
-        self.charged_sensitivity *= 1.0 + _SMOOTHING_VARIANCE / self.scale**2
+        self.stddev = self.integer_scale * self.grid_step
+        self.charged_sensitivity *= 1.0 + _SMOOTHING_VARIANCE / self.integer_scale**2
 
     @classmethod
     def calibrate(
@@ -170,4 +168,4 @@ class Gaussian(AdditiveMechanism):
         )
 
     def _noise(self, rng: "SecureGenerator") -> NDArray[np.int64]:
-        return rng.discrete_gaussian(self.scale, self.dimension)
+        return rng.discrete_gaussian(self.integer_scale, self.dimension)

@@ -53,7 +53,9 @@ def attack(worlds, budget, cheat=1.0):
     scores = []
     for seed, point in enumerate(points):
         rng = SecureGenerator(seed)
-        noise = rng.discrete_gaussian(mechanism.scale, RUNS * len(point)) * mechanism.grid_step
+        noise = (
+            rng.discrete_gaussian(mechanism.integer_scale, RUNS * len(point)) * mechanism.grid_step
+        )
         released = point + noise.reshape(RUNS, -1) / cheat
         scores.append((released - 0.5 * (points[0] + points[1])) @ (points[0] - points[1]))
     return scores

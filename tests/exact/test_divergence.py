@@ -114,9 +114,9 @@ def test_gaussian_noise(grid, budget, relation):
     mechanism = calibrate(
         Gaussian, budget, sensitivity=0.7, dimension=1, neighboring_relation=relation
     )
-    assert mechanism.scale <= 1024
+    assert mechanism.integer_scale <= 1024
     pairs = [
-        shifted(gaussian_law, mechanism.scale, centers, 9 * mechanism.scale)
+        shifted(gaussian_law, mechanism.integer_scale, centers, 9 * mechanism.integer_scale)
         for centers in pairs_of_values(mechanism, 0.7)
     ]
     assert_claim(pairs, claim([mechanism.event("x")], budget), of=0.9)
@@ -167,7 +167,12 @@ def test_gaussian_noise_on_two_coordinates(grid, angle):
     )
     moves = (math.cos(angle), math.sin(angle))
     laws = [
-        shifted(gaussian_law, mechanism.scale, on_grid(mechanism, [0.0, move]), 6 * mechanism.scale)
+        shifted(
+            gaussian_law,
+            mechanism.integer_scale,
+            on_grid(mechanism, [0.0, move]),
+            6 * mechanism.integer_scale,
+        )
         for move in moves
     ]
     pair = [product(laws[0][side], laws[1][side]) for side in (0, 1)]

@@ -289,6 +289,17 @@ def test_tiny_budgets_are_served_by_a_finer_grid(epsilon):
         assert mechanism.integer_scale <= 2**52
 
 
+@pytest.mark.parametrize("kind", [Gaussian, Laplace])
+def test_the_noise_is_rounded_up_to_an_integer_scale(kind):
+    for noise in (1.0, math.pi, 1.0 - 2.0**-53, 1e-5):
+        mechanism = kind(noise, **SETTINGS)
+        actual = getattr(mechanism, mechanism.noise_name)
+        assert noise <= actual <= noise * (1 + 2.0**-31)
+        assert actual == mechanism.integer_scale * mechanism.grid_step
+        assert 2**31 <= mechanism.integer_scale <= 2**32
+    assert 2**20 <= kind(1.0, bound=1e12, **SETTINGS).integer_scale < 2**23
+
+
 def test_calibration_ends_for_any_sensitivity(additive):
     """An excess of the last digits must not stay below one step of the grid forever."""
     rng = np.random.default_rng(0)

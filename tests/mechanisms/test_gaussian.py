@@ -15,16 +15,6 @@ from dpfast.random import SecureGenerator
 SETTINGS = {"sensitivity": 1.0, "neighboring_relation": "replace_one"}
 
 
-def test_the_noise_is_rounded_up_to_an_integer_scale():
-    for stddev in (1.0, math.pi, 1.0 - 2.0**-53, 1e-5):
-        mechanism = Gaussian(stddev, dimension=3, **SETTINGS)
-        assert stddev <= mechanism.stddev <= stddev * (1 + 2.0**-31)
-        assert mechanism.stddev == mechanism.scale * mechanism.grid_step
-        assert 2**31 <= mechanism.scale <= 2**32
-    coarse = Gaussian(1.0, dimension=3, bound=1e12, **SETTINGS)
-    assert 2**20 <= coarse.scale < 2**23
-
-
 def test_the_law_is_gaussian_with_the_stated_deviation():
     """Each Kolmogorov-Smirnov test has a false-alarm rate of 1e-6; wrong scales must be seen."""
     mechanism = Gaussian(3.0, dimension=100_000, **SETTINGS)
@@ -87,7 +77,7 @@ def test_the_charge_for_discreteness():
     for s in (2**20, 2**25, 2**31, 2**32):
         assert Fraction(s * s, s * s - 64**2) <= (1 + Fraction(64**2, s * s)) ** 2
     coarse = Gaussian(1.0, dimension=1, bound=2.0**41, **SETTINGS)
-    assert coarse.scale == 2**20
+    assert coarse.integer_scale == 2**20
     least = (1.0 + coarse.grid_step) * (1 + 4096 / 2**40)
     assert least <= coarse.charged_sensitivity <= least * (1 + 1e-13)
     # exp(-2 pi^2 64^2) < 10^-35000

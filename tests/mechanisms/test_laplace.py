@@ -17,16 +17,6 @@ from dpfast.random import SecureGenerator
 SETTINGS = {"sensitivity": 1.0, "neighboring_relation": "replace_one"}
 
 
-def test_the_noise_is_rounded_up_to_an_integer_scale():
-    for scale in (1.0, math.pi, 1.0 - 2.0**-53, 1e-5):
-        mechanism = Laplace(scale, dimension=3, **SETTINGS)
-        assert scale <= mechanism.scale <= scale * (1 + 2.0**-31)
-        assert mechanism.scale == mechanism.integer_scale * mechanism.grid_step
-        assert 2**31 <= mechanism.integer_scale <= 2**32
-    coarse = Laplace(1.0, dimension=3, bound=1e12, **SETTINGS)
-    assert 2**20 <= coarse.integer_scale < 2**23
-
-
 def test_the_law_has_the_stated_scale():
     """Each Kolmogorov-Smirnov test has a false-alarm rate of 1e-6; wrong scales must be seen.
 
