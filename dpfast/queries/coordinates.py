@@ -438,7 +438,7 @@ class RelativeGradient(CoordinateGradient):
         if size and loss.log_link and not math.isfinite(loss.zoomed(*size).lipschitz):
             raise ValueError(
                 f"the residuals' unit must leave slopes of the loss {loss.name!r} finite; got "
-                f"{size[0]!r}. Nothing was spent. Take a smaller one."
+                f"{size[0]!r}. Take a smaller one. Nothing was spent on it."
             )
 
     def __call__(self, prepared: tuple[RowSums, Matrix], *point: Any) -> Vector:
