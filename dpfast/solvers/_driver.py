@@ -295,7 +295,7 @@ def carry_out(
             f"ledger must be Ledger(budget, adaptive=True) for {plan.solver}, whose accesses "
             "depend on what was released; got one that is not adaptive."
         )
-    run = _RUNS.get(type(plan.settings), SOLVERS[plan.solver].run)
+    run = _RUNS.get(type(plan.settings)) or SOLVERS[plan.solver].run
     if is_multinomial(plan):
         run = run_multinomial
     planned = None if plan.adaptive else plan.accesses
