@@ -95,6 +95,8 @@ class TestOtherNames:
     def test_parameters_that_a_table_does_not_have(self, name, hint):
         with pytest.raises(TypeError, match=f"TableModel has no parameter '{name}'.*{hint}"):
             TableModel(BOUNDS, **{name: 1})
+        with pytest.raises(ValueError, match=f"TableModel has no parameter '{name}'.*{hint}"):
+            TableModel({}).set_params(**{name: 1})
         assert next(iter(inspect.signature(TableModel).parameters)) == "bounds"
 
     def test_subclasses_may_pass_parameters_on(self, data):
