@@ -17,8 +17,9 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from dpfast._validation import did_you_mean
 from dpfast._version import __version__
 from dpfast.cli import (
     bench,
@@ -95,6 +96,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message} (see '{self.prog} --help')\n")
+
+    def parse_known_args(self, *given: Any, **how: Any) -> Any:
+        """Refuse what is unknown here, in whose help the right name stands."""
+        found, unknown = super().parse_known_args(*given, **how)
+        if unknown:
+            known = [name for action in self._actions for name in action.option_strings]
+            hint = did_you_mean(unknown[0].partition("=")[0], known)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{'.' * bool(hint)}{hint}")
+        return found, unknown
 
 
 def parser() -> argparse.ArgumentParser:

@@ -26,7 +26,7 @@ from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning, Repeat
 from dpfast.estimators._estimator import Estimator
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise
 from dpfast.estimators._margins import Cut, affine, affine_of_block, targets_of
-from dpfast.estimators._messages import hints, question_regime
+from dpfast.estimators._messages import hints, question_norm, question_regime
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._prior import (
     CoefficientPrior,
@@ -168,7 +168,7 @@ class PrivateLinearModel(Estimator):
     epsilon: float = 1.0
     delta: float = 1e-6
     solver: str = "auto"
-    alpha: float | str = "auto"
+    alpha: float | str | None = "auto"
     data_norm: float | None = None
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
@@ -261,6 +261,8 @@ class PrivateLinearModel(Estimator):
             )
         # Not every solver knows each of them: only what was asked for is passed on.
         given = {name: getattr(self, name) for name in own}
+        if self.alpha is None:
+            given["alpha"] = "auto"
         _named("objective_options", given.get("objective_options"))
         for name, unasked in _UNASKED.items():
             if given.get(name, unasked) == unasked:
@@ -473,6 +475,7 @@ class PrivateLinearModel(Estimator):
             shape = problem.shape
             check_promise(budget, shape.n_samples, shape.unit)
             self._question_bounds()
+            question_norm(shape)
         plan, events = self._planned(problem.shape, budget, len(targets))
         if alone:
             question_regime(plan, problem.shape.unit)

@@ -24,6 +24,7 @@ from dpfast.estimators._classes import (
     learned_shares,
     planned_count,
 )
+from dpfast.estimators._messages import check_two_classes
 from dpfast.estimators._targets import Signs, Targets
 from dpfast.privacy import Budget, Event, Ledger
 from dpfast.random import SecureGenerator
@@ -38,10 +39,10 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     Parameters
     ----------
-    alpha : float or str, default="auto"
+    alpha : float, str or None, default="auto"
         Ridge of the mean loss, as in scikit-learn's SGDClassifier (``C = 1 / (alpha * n_samples)``
-        there). "auto" lets the solver choose it from public quantities; some solvers accept
-        the names of other rules.
+        there). "auto" or None lets the solver choose it from public quantities; some solvers
+        accept the names of other rules.
     classes : array-like of shape (n_classes,) or None, default=None
         The public class labels in any order. As in scikit-learn, ``classes_`` is sorted, and the
         last of two is the positive one. None takes them from `y` with a
@@ -177,6 +178,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
                     "classes must hold two different labels, or more of them, in a list, and no "
                     f"missing one; got {self.classes!r}."
                 )
+            check_two_classes(classes)
             return np.sort(classes), ()
         notes = self._inferred(
             y,

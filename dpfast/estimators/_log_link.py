@@ -28,9 +28,9 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
 
     Parameters
     ----------
-    alpha : float or "auto", default="auto"
-        Ridge of the mean loss, the targets being divided as said above. "auto" lets the solver
-        choose it from public quantities.
+    alpha : float, "auto" or None, default="auto"
+        Ridge of the mean loss, the targets being divided as said above. "auto" or None lets the
+        solver choose it from public quantities.
     target_bounds : tuple of two floats or None, default=None
         Public lowest and highest target, >= 0; targets beyond are clipped, and predictions stay in
         between. None takes them from `y` with a :class:`~dpfast.errors.PrivacyLeakWarning`.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dpfast._validation import did_you_mean, too_few, warn
 from dpfast.errors import QuestionableSettingWarning
+from dpfast.shape import ProblemShape
 from dpfast.solvers import SOLVERS, Plan
 
 _STEPS = (
@@ -16,6 +17,8 @@ _STEPS = (
     "'dpfast solvers NAME'"
 )
 _OPTION = 'an option of solvers goes into solver_options={{"{0}": ...}}'
+#: Over the intercept's column: rows that are shorter are worth a question.
+_LEAST_NORM = 0.01
 #: Parameters of scikit-learn's estimators that dpfast has by another name, or not.
 _ELSEWHERE = {
     "C": "the ridge is alpha, of the mean loss: alpha = 1 / (C * n_samples)",
@@ -68,6 +71,31 @@ def unknown_parameters(kind: Any, given: Iterable[str]) -> str | None:
         f"{kind.__name__} has no parameter {', '.join(map(repr, unknown))}."
         f"{hints(unknown, known)} It has {', '.join(known)}."
     )
+
+
+def check_two_classes(classes: Sequence[Any]) -> None:
+    """Refuse more classes where scikit-learn learns several by two at a time: its y is 0 and 1."""
+    frame = inspect.currentframe() if len(classes) > 2 else None
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "sklearn.multiclass":
+            raise ValueError(
+                "classes must be [0, 1] in a meta-estimator of sklearn.multiclass, which fits two "
+                f"classes at a time; got {len(classes)} classes. dpfast's classifiers need no such "
+                "wrapper: fit them with all classes."
+            )
+        frame = frame.f_back
+
+
+def question_norm(shape: ProblemShape) -> None:
+    """Warn, before anything is spent, of rows that would hardly count beside the intercept."""
+    if shape.data_norm < _LEAST_NORM * shape.intercept:
+        warn(
+            f"data_norm = {shape.data_norm:g} is far below intercept_scaling = "
+            f"{shape.intercept:g}, so that rows hardly count beside the intercept. If it is not in "
+            "the units of X, longer rows are cut to it: declare a bound that is. Otherwise scale "
+            "X, and data_norm with it.",
+            QuestionableSettingWarning,
+        )
 
 
 def question_regime(plan: Plan[Any], noun: str) -> None:

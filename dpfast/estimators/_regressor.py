@@ -25,9 +25,9 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignor
 
     Parameters
     ----------
-    alpha : float or "auto", default="auto"
-        Ridge of the mean loss, for targets scaled to [-1, 1]. "auto" lets the solver choose it
-        from public quantities.
+    alpha : float, "auto" or None, default="auto"
+        Ridge of the mean loss, for targets scaled to [-1, 1]. "auto" or None lets the solver
+        choose it from public quantities.
     target_bounds : tuple of two floats or None, default=None
         Public lowest and highest target, in units of the target. Targets beyond them are clipped;
         inside the model, targets are scaled to [-1, 1] (without an intercept, divided by the larger

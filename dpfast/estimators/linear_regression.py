@@ -34,9 +34,10 @@ class LinearRegression(Inferential, PrivateLinearRegressor):
 
     Parameters
     ----------
-    alpha : float or "auto", default="auto"
+    alpha : float, "auto" or None, default="auto"
         Ridge of the mean loss, as in scikit-learn's Ridge (``alpha * n_samples`` there),
-        for targets scaled to [-1, 1]. "auto" lets the solver choose it from public quantities.
+        for targets scaled to [-1, 1]. "auto" or None lets the solver choose it from public
+        quantities.
 
     Examples
     --------

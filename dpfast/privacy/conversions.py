@@ -209,7 +209,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         )
 
     # The simple rule is smallest at sqrt(log(1 / delta) / rho).
-    center = 0.5 * math.log(-log_delta / rho)
+    center = 0.5 * math.log(-log_delta / max(rho, 1e-304))
     return max(0.0, _minimum(epsilon, center)) * (1.0 + _ROUNDING)
 
 
@@ -245,11 +245,13 @@ def _root(function: Callable[[float], float], target: float, low: float, high: f
 
 
 def _minimum(function: Callable[[float], float], center: float) -> float:
-    """Return the minimum of `function` over ``exp(x)`` for x around `center`."""
-    found = minimize_scalar(
-        lambda x: function(math.exp(x)),
-        bounds=(center - 10.0, center + 10.0),
-        method="bounded",
-        options={"xatol": 1e-9},
-    )
+    """Return the minimum of `function` over ``exp(x)`` for x around `center`, within float64."""
+    center = min(center, 690.0)
+    with np.errstate(all="ignore"):
+        found = minimize_scalar(
+            lambda x: function(math.exp(x)),
+            bounds=(center - 10.0, center + 10.0),
+            method="bounded",
+            options={"xatol": 1e-9},
+        )
     return float(found.fun)

@@ -189,12 +189,18 @@ class InCoordinates(Query):
 
     fixed = 1
 
-    def __init__(self, shape: ProblemShape, limit: float) -> None:
+    def __init__(self, shape: ProblemShape, limit: float, columns: int | None = None) -> None:
         self.shape, self.limit = shape, limit
+        self.columns = shape.dim if columns is None else columns
 
     def check(self, *fixed: Any) -> None:
-        """Refuse transforms beyond the limit."""
+        """Refuse transforms of another shape, or beyond the limit."""
         (transform,) = fixed
+        if np.shape(transform) != (self.shape.dim, self.columns):
+            raise ValueError(
+                f"transform must have the shape {(self.shape.dim, self.columns)}, a row for each "
+                f"weight; got {np.shape(transform)}. Nothing was spent on it."
+            )
         reach = reach_of(self.shape, transform)
         if not reach <= self.limit * _HAIR:
             raise ValueError(
@@ -316,10 +322,10 @@ class CoordinateGradient(InCoordinates):
         columns: int | None = None,
     ) -> None:
         check_consistent(consistent, shape.loss)
-        super().__init__(shape, limit)
+        super().__init__(shape, limit, columns)
         self.clip_norm, self.consistent = clip_norm, consistent
         self.slope = shape.loss.lipschitz
-        self.dimension = shape.dim if columns is None else columns
+        self.dimension = self.columns
         self.largest_argument = shape.largest_weights
 
     def sensitivity(self, neighboring_relation: str) -> float:
@@ -408,8 +414,8 @@ class RelativeGradient(CoordinateGradient):
         columns: int,
         longest: float = math.inf,
     ) -> None:
-        super().__init__(shape, clip_norm, limit)
-        self.dimension, self.longest = columns, longest
+        super().__init__(shape, clip_norm, limit, columns=columns)
+        self.longest = longest
         self.least = longest if longest < math.inf else 1.0
         self.slope = clip_norm / self.least
         self.fixed = 1 + shape.several_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpfast._typing import Vector
-from dpfast._validation import check_choice, check_real, counted
+from dpfast._validation import check_choice, check_real, counted, did_you_mean
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Access
@@ -350,6 +350,22 @@ def settle_minimizer_norm(given: float | None, guess: float) -> float:
     """The norm of the best weights that is given, or else this guess."""
     norm = guess if given is None else given
     return check_real("minimizer_norm", norm, low=0.0, low_open=True)
+
+
+#: Options that estimators have as parameters of their own.
+_PARAMETERS = ("alpha", "optimizer", "objective", "objective_options")
+
+
+def check_options(given: Collection[str], known: Collection[str], name: str, hint: str = "") -> None:
+    """Refuse options that a solver does not have."""
+    if unknown := sorted(set(given) - set(known)):
+        own = [option for option in _PARAMETERS if option in known]
+        others = [option for option in known if option not in own] or ["none"]
+        raise ValueError(
+            f"solver_options must be among {', '.join(others)} for {name} (keyword arguments of "
+            f"plan and solve; {', '.join(own)}, too, which estimators have as parameters); got "
+            f"{', '.join(unknown)}.{did_you_mean(unknown[0], known)}{hint}"
+        )
 
 
 def check_supported(solver: Solver[Any], budget: Budget, neighboring_relation: str) -> None:

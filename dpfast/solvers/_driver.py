@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpfast._blas import one_blas_thread
-from dpfast._validation import check_choice, did_you_mean, python_number
+from dpfast._validation import check_choice, python_number
 from dpfast.curator import Curator
 from dpfast.errors import BudgetExceeded
 from dpfast.objectives import Saddle
@@ -38,6 +38,7 @@ from dpfast.solvers._contract import (
     Plan,
     Result,
     Solver,
+    check_options,
     check_planned,
     check_supported,
 )
@@ -232,14 +233,8 @@ def plan(
     options = check_objective(chosen, problem, shape, options)
     check_blocks(chosen, shape, options)
     check_groups(chosen, shape, options)
-    unknown = sorted(set(options) - set(chosen.options))
-    if unknown:
-        other = "" if solver != "auto" else " Name the solver that has it: 'auto' knows of none."
-        raise ValueError(
-            f"solver_options must be among {', '.join(chosen.options)} for {chosen.name} (keyword "
-            f"arguments of plan and solve); got {', '.join(unknown)}."
-            f"{did_you_mean(unknown[0], chosen.options)}{other}"
-        )
+    other = "" if solver != "auto" else " Name the solver that has it: 'auto' knows of none."
+    check_options(options, chosen.options, chosen.name, other)
     check_supported(chosen, budget, neighboring_relation)
     unit = getattr(of_problem(shape), "unit", "row")
     # Refuses a budget that the accountant cannot limit before anything is planned.

@@ -32,7 +32,7 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, dp_whitened_gd
 from dpfast.solvers._class_counts import counted_classes
 from dpfast.solvers._class_shares import constant_of
-from dpfast.solvers._contract import Outcome, Plan, check_supported
+from dpfast.solvers._contract import Outcome, Plan, check_options, check_supported
 from dpfast.solvers._coordinates import learn
 from dpfast.solvers._shares import releases
 from dpfast.solvers._whitened_descent import Settings, descend, weight_noise
@@ -158,13 +158,7 @@ def _check_served(
             "of all rows at once; got rows in blocks. Learn one class against the rest."
         )
     check_supported(dp_whitened_gd.SOLVER, budget, neighboring_relation)
-    known = dp_whitened_gd.SOLVER.options
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise ValueError(
-            f"solver_options must be among {', '.join(known)} for multinomial regression; got "
-            f"{', '.join(unknown)}."
-        )
+    check_options(options, dp_whitened_gd.SOLVER.options, "multinomial regression")
 
 
 def _numbers(

@@ -313,6 +313,8 @@ class DateColumn(_Scaled):
 class _Listed(Column):
     """Values of a declared list, coded by their positions in it."""
 
+    other = False  # whether values that are not in it are declared, too
+
     @property
     def dtype(self) -> Any:
         return np.min_scalar_type(self._index().missing)
@@ -345,7 +347,8 @@ class _Listed(Column):
         def code(values: Values, tally: Tally) -> Codes:
             self._check_type(values)
             codes = index.codes(meant_in_points(values, index, form))
-            tally.count(tally.undeclared, self.name, codes == index.unknown)
+            if not self.other:
+                tally.count(tally.undeclared, self.name, codes == index.unknown)
             self._check_missing(codes == index.missing)
             return codes
 

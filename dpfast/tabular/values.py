@@ -335,9 +335,7 @@ def plain_values(name: str, column: Any) -> Values:
     if array.dtype.kind in "UT":
         return [str(text) for text in array.tolist()]
     if array.dtype.kind != "O":
-        raise DataError(
-            f"column {name!r}: expected numbers, text, truth values or dates; got {array.dtype}."
-        )
+        raise _of_other_type(name, array.dtype)
     return _plain_objects(name, array.tolist())
 
 
@@ -391,7 +389,15 @@ def _arrow_values(name: str, column: Any) -> Values:
     ):
         return ["" if text is None else str(text) for text in column.to_pylist()]
     outer = str(kind).partition("<")[0]  # the names of a struct's fields may be keys of its rows
-    raise DataError(f"column {name!r}: expected numbers, text, truth values or dates; got {outer}.")
+    raise _of_other_type(name, outer)
+
+
+def _of_other_type(name: str, kind: Any) -> DataError:
+    return DataError(
+        f"column {name!r}: expected numbers, text, truth values or dates; got {kind}. Convert the "
+        "column first: ids to text, periods to dates, durations to numbers (in pandas "
+        ".astype(str), .dt.to_timestamp(), .dt.total_seconds())."
+    )
 
 
 def _plain_objects(name: str, entries: list[Any]) -> Values:
@@ -406,9 +412,7 @@ def _plain_objects(name: str, entries: list[Any]) -> Values:
     # A timedelta64 is an integer to NumPy.
     strange = [k for k in kinds if not issubclass(k, _PLAIN) or issubclass(k, np.timedelta64)]
     if bad := sorted(kind.__name__ for kind in strange):
-        raise DataError(
-            f"column {name!r}: expected numbers, text, truth values or dates; got {', '.join(bad)}."
-        )
+        raise _of_other_type(name, ", ".join(bad))
     plain = [x if type(x) is str or not is_null(x) else None for x in entries]
     if kinds and all(issubclass(kind, datetime.date) for kind in kinds):
         return np.array(list(map(_moment, plain)), dtype="datetime64[us]")
