@@ -491,6 +491,15 @@ class TestProgram:
         assert cli.main([*command, "--help"]) == 0
         assert "usage: dpfast" in capsys.readouterr().out
 
+    @pytest.mark.parametrize(
+        ("option", "hint"), [("--seeds", ". Did you mean '--seed'?"), ("--penalty", "")]
+    )
+    def test_options_that_a_command_lacks_lead_to_its_help(self, option, hint, capsys):
+        budget = ["--bounds", "b", "--epsilon", "1", "--delta", "0"]
+        assert cli.main(["fit", "x.csv", *budget, "-o", "m", option, "3"]) == 2
+        expected = f"error: unrecognized arguments: {option} 3{hint} (see 'dpfast fit --help')\n"
+        assert capsys.readouterr().err == expected
+
     def test_a_hidden_bar_prints_nothing(self, capsys, monkeypatch):
         """Rich before 14.3 ends it with a line."""
         monkeypatch.setattr("rich.progress.Progress.stop", lambda bar: bar.console.print())

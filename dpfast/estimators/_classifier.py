@@ -178,7 +178,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
                     "classes must hold two different labels, or more of them, in a list, and no "
                     f"missing one; got {self.classes!r}."
                 )
-            check_two_classes(classes)
+            check_two_classes(len(classes))
             return np.sort(classes), ()
         notes = self._inferred(
             y,

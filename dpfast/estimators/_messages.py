@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from dpfast._validation import did_you_mean, too_few, warn
@@ -31,6 +31,9 @@ _ELSEWHERE = {
     "n_iter": _STEPS,
     "tol": _STEPS,
     "early_stopping": _STEPS,
+    "learning_rate": _STEPS,
+    "eta0": _STEPS,
+    "loss": "each loss has an estimator: LogisticRegression, LinearSVC, HuberRegressor and others",
     "warm_start": "every fit looks at the rows anew and is paid for anew",
     "dual": "the solver decides; see solver",
     "inference": "standard errors come with LogisticRegression, LinearRegression, HuberRegressor "
@@ -73,14 +76,14 @@ def unknown_parameters(kind: Any, given: Iterable[str]) -> str | None:
     )
 
 
-def check_two_classes(classes: Sequence[Any]) -> None:
+def check_two_classes(number: int) -> None:
     """Refuse more classes where scikit-learn learns several by two at a time: its y is 0 and 1."""
-    frame = inspect.currentframe() if len(classes) > 2 else None
+    frame = inspect.currentframe() if number > 2 else None
     while frame is not None:
         if frame.f_globals.get("__name__") == "sklearn.multiclass":
             raise ValueError(
                 "classes must be [0, 1] in a meta-estimator of sklearn.multiclass, which fits two "
-                f"classes at a time; got {len(classes)} classes. dpfast's classifiers need no such "
+                f"classes at a time; got {number} classes. dpfast's classifiers need no such "
                 "wrapper: fit them with all classes."
             )
         frame = frame.f_back

@@ -356,7 +356,9 @@ def settle_minimizer_norm(given: float | None, guess: float) -> float:
 _PARAMETERS = ("alpha", "optimizer", "objective", "objective_options")
 
 
-def check_options(given: Collection[str], known: Collection[str], name: str, hint: str = "") -> None:
+def check_options(
+    given: Collection[str], known: Collection[str], name: str, hint: str = ""
+) -> None:
     """Refuse options that a solver does not have."""
     if unknown := sorted(set(given) - set(known)):
         own = [option for option in _PARAMETERS if option in known]

@@ -14,6 +14,7 @@ import sklearn.linear_model
 from refusals import refused
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 
 from dpfast import (
     Budget,
@@ -43,7 +44,7 @@ BOUNDS = {"x": [-4, 4], "y": [0, 1], "target": "y"}
 
 
 def model(**settings):
-    return LogisticRegression(data_norm=2.0, classes=[0, 1], **settings)
+    return LogisticRegression(**{"data_norm": 2.0, "classes": [0, 1], **settings})
 
 
 class TestRepr:
@@ -417,6 +418,33 @@ class TestWhatToGive:
             with pytest.raises(ValueError, match=f"{name} and data_norm must be given when strict"
                                f".* Pass {name}=.* Pass as data_norm a bound"):  # fmt: skip
                 cls(strict=True).fit(*data)
+
+    def test_meta_estimators_that_fit_two_classes_at_a_time(self, data):
+        X, _ = data
+        y = np.arange(len(X)) % 3
+        for kind in (OneVsRestClassifier, OneVsOneClassifier, OutputCodeClassifier):
+            with (
+                BudgetAccountant(Budget(10.0, 1e-3)) as account,
+                pytest.raises(ValueError, match=r"classes must be \[0, 1\] in a .* got 3 classes"),
+            ):
+                kind(model(classes=[0, 1, 2])).fit(X, y)
+            assert not account.events
+
+    def test_a_norm_far_below_the_intercept_is_questioned(self, data):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model(data_norm=0.02).fit(*data)
+            model(data_norm=0.001, intercept_scaling=0.05).fit(*data)
+            model(data_norm=0.001, fit_intercept=False).fit(*data)
+        assert not [w for w in caught if "data_norm" in str(w.message)]
+        with pytest.warns(QuestionableSettingWarning, match="data_norm = 0.001 is far below"):
+            model(data_norm=0.001).fit(*data)
+
+    def test_no_ridge_is_the_automatic_one(self, data):
+        found = [model(alpha=alpha, random_state=0).fit(*data).coef_ for alpha in (None, "auto")]
+        np.testing.assert_array_equal(*found)
+        with pytest.raises(ValueError, match=r"^solver_options must be among (?!alpha)"):
+            model(solver="dp-sgd", solver_options={"cheese": 1}).fit(*data)
 
     def test_options_of_a_solver(self, data):
         with pytest.raises(ValueError, match=r"^solver_options must be among .*; got cheese"):

@@ -1,6 +1,7 @@
 """Conversions against arithmetic of many digits, and calibrations from both sides."""
 
 import math
+import warnings
 
 import mpmath
 import numpy as np
@@ -203,6 +204,14 @@ def test_pure_accounting_buys_no_gaussian_noise():
 def test_bad_arguments(call, bad):
     with pytest.raises((TypeError, ValueError), match="must be"):
         call(bad)
+
+
+@pytest.mark.parametrize("rho", [5e-324, 1e-310, 1e-306, 1e-300])
+def test_hardly_any_rho_has_hardly_any_epsilon(rho):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert 0.0 <= zcdp_epsilon(rho, 1e-6) <= 1e-140
+        assert all(0.0 <= zcdp_delta(rho, epsilon) <= 1e-140 for epsilon in (0.0, 1e-300, 1.0))
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, 1e-310])

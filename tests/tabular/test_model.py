@@ -513,6 +513,8 @@ class TestUndeclared:
             len(table), {"city": len(table)}, {"age": 3},
         )  # fmt: skip
         assert "3 in 'age'; each was cut to it." in str(found)
+        others = {**BOUNDS, "city": {"categories": BOUNDS["city"], "other": True}}
+        assert not TableModel(others, target="ill").check(odd).undeclared
         with pytest.raises(DataError, match="row 1 of the data"):
             model.check(table.assign(age="old"))
         odd = table.assign(ill=table["ill"].where(table.index != 3, None), entry=5)
