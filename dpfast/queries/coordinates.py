@@ -45,6 +45,8 @@ from dpfast.sums import RowAccess, RowSums, check_consistent, single_rows
 _SQRT_2 = math.sqrt(2.0)
 # Of the reach of a transform that was brought to the limit: so far it may be beyond.
 _HAIR = 1.0 + 2.0**-40
+# Reach from which on no square of a length that matters, and product with a slope, underflows.
+_LEAST_REACH, _LEAST_SLOPE = 1e-100, 1e-290
 #: Bounds of the multinomial loss in the K margins: norm of the derivative, of the second one.
 #: ``diag(p) - ppᵀ <= 1/2``, since its rows' absolute entries add up to ``2 p_k (1 - p_k) <= 1/2``.
 CLASS_SLOPE, CLASS_CURVATURE = _SQRT_2, 0.5
@@ -194,7 +196,7 @@ class InCoordinates(Query):
         self.columns = shape.dim if columns is None else columns
 
     def check(self, *fixed: Any) -> None:
-        """Refuse transforms of another shape, or beyond the limit."""
+        """Refuse transforms of another shape, beyond the limit, or so short that lengths underflow."""
         (transform,) = fixed
         if np.shape(transform) != (self.shape.dim, self.columns):
             raise ValueError(
@@ -202,6 +204,11 @@ class InCoordinates(Query):
                 f"weight; got {np.shape(transform)}. Nothing was spent on it."
             )
         reach = reach_of(self.shape, transform)
+        if reach < _LEAST_REACH:
+            raise ValueError(
+                f"transform must have a reach of at least {_LEAST_REACH:g}, or lengths in its "
+                f"coordinates vanish; got {reach:.6g}. Nothing was spent on it."
+            )
         if not reach <= self.limit * _HAIR:
             raise ValueError(
                 f"transform must have a reach of at most {self.limit:.6g}, which rounding errors "
@@ -438,8 +445,14 @@ class RelativeGradient(CoordinateGradient):
         return ("slope's", "residuals'")
 
     def check_point(self, *point: Any) -> None:
-        """Refuse a size with which slopes, before they are clamped, would leave float64."""
+        """Refuse units with which slopes, before and where they are clamped, leave float64."""
         super().check_point(*point)
+        clamp = min(self.clip_norm, self.slope)
+        if len(point) > 1 and not clamp * point[1] >= _LEAST_SLOPE:
+            raise ValueError(
+                f"the slope's unit times {clamp:g}, at which slopes are clamped, must be at least "
+                f"{_LEAST_SLOPE:g}; got {point[1]!r}. Nothing was spent on it."
+            )
         loss, size = self.shape.loss, point[2:]
         if size and loss.log_link and not math.isfinite(loss.zoomed(*size).lipschitz):
             raise ValueError(

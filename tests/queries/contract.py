@@ -147,11 +147,12 @@ def values(
     if not records:
         return np.array([case.empty(query, *point) for point in points])
     rows = case.rows(list(records), storage, query_size(query))
-    prepared: dict[tuple[int, ...], Any] = {}
+    prepared: dict[tuple[bytes, ...], Any] = {}
     found = []
     for point in points:
         given = [np.arange(len(records)) if part is ALL_ROWS else part for part in point]
-        fixed, key = given[: query.fixed], tuple(id(part) for part in point[: query.fixed])
+        fixed = given[: query.fixed]
+        key = tuple(np.asarray(part).tobytes() for part in fixed)
         if key not in prepared:
             query.check(*fixed)
             prepared[key] = query.prepare(rows, *fixed)
@@ -610,17 +611,18 @@ def group_cases() -> list[Case]:
     ]
     for most in (None, 3):
         made = partial(case_of_groups, most=most)
+        singly = partial(made, storages=("float64", "float32"))
         cases += [
-            made(f"targets in bins, at most {most} rows, {norm}", TargetHistogram, (6, norm),
-                 lambda query: [(-1.0, 1.0)], HUBER, NUMBERS)
+            singly(f"targets in bins, at most {most} rows, {norm}", TargetHistogram, (6, norm),
+                   lambda query: [(-1.0, 1.0)], HUBER, NUMBERS)
             for norm in ("l2", "l1")
         ]  # fmt: skip
         cases.append(
-            made(f"tails of targets, at most {most} rows", TargetTails, (3,),
-                 lambda query: [(0.0, 0.1, 1.0), (-0.9, 1e-6, 1.9)], HUBER, NUMBERS)
+            singly(f"tails of targets, at most {most} rows", TargetTails, (3,),
+                   lambda query: [(0.0, 0.1, 1.0), (-0.9, 1e-6, 1.9)], HUBER, NUMBERS)
         )  # fmt: skip
         cases += [
-            made(f"{name}, at most {most} rows", kind, (), along_constant, PINBALL, NUMBERS)
+            singly(f"{name}, at most {most} rows", kind, (), along_constant, PINBALL, NUMBERS)
             for name, kind in ALONG_CONSTANT.items()
         ]
         cases.append(
@@ -659,9 +661,15 @@ def group_cases() -> list[Case]:
                    WITH_LENGTHS,
                    lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
                    LOGISTIC, SIGNS, {"replace_one": 0.83, "add_or_remove_one": 0.99}),
-            stored(f"moments of groups, at most {most} rows", ColumnParts, (1.7,),
-                   lambda query: [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)],
-                   LOGISTIC, SIGNS, {"replace_one": 0.83, "add_or_remove_one": 0.99}),
+            *(
+                stored(f"moments of groups, {loss.name}, classes {classes}, at most {most} rows",
+                       ColumnParts, (1.7, True, classes), centers, loss, targets,
+                       {"replace_one": 0.83, "add_or_remove_one": 0.97})
+                for loss, targets, classes in (
+                    (LOGISTIC, SIGNS, None), (LOGISTIC, CLASSES, 3), (HUBER, NUMBERS, None),
+                    (POISSON, COUNTS, None),
+                )
+            ),
             *(
                 stored(f"{name} of groups, at most {most} rows", kind, given, column_ranges,
                        LOGISTIC, SIGNS)
@@ -677,7 +685,33 @@ def group_cases() -> list[Case]:
                 for kind, reached in weighted_of(loss)
             ]  # fmt: skip
         cases += _cases_of_counted_rows(most)
-    return cases + _cases_of_parts()
+    return cases + _cases_of_parts() + _cases_of_single_rows()
+
+
+def _cases_of_single_rows() -> list[Case]:
+    """Persons of one row: what is asked of rows, in coordinates too."""
+
+    def at_ends(query: Any) -> list[tuple[Any, ...]]:
+        return [(stretched(query), w) for w in weights_of(4)]
+
+    kinds: list[Kind] = [
+        ("gradient in coordinates", CoordinateGradient, (0.7, 60.0), at_ends, HUBER, NUMBERS),
+        ("gradient in coordinates, consistent", CoordinateGradient, (0.7, 60.0, True), at_ends,
+         LOGISTIC, SIGNS),
+        ("relative gradient", RelativeGradient, (0.7, 60.0, 4, 0.9),
+         lambda query: [(*point, 0.5) for point in at_ends(query)], POISSON, COUNTS),
+        ("Gram", Gram, (1.5, 100.0), two_transforms, LOGISTIC, (1.0,)),
+        ("moments", ColumnParts, (1.7,), centers, LOGISTIC, SIGNS),
+        ("targets in bins", TargetHistogram, (6,), lambda query: [(-1.0, 1.0)], HUBER, NUMBERS),
+        ("scores", WeightedScores, (0.7, 0.9, 200.0), stacks, POISSON, COUNTS),
+    ]  # fmt: skip
+    made = []
+    for name, *rest in kinds:
+        case = case_of_groups(f"{name} of persons of one row", *rest, 0.9, most=1,
+                              storages=("float64", "csr"))  # fmt: skip
+        alone = [one for one in case.records if len(one.rows) == 1]
+        made.append(replace(case, records=alone))
+    return made
 
 
 #: How many rows of a group count as one: fewer than some have, and more than any has.
@@ -720,7 +754,11 @@ def _cases_of_counted_rows(most: int | None) -> list[Case]:
 def _cases_of_parts() -> list[Case]:
     """Sums over weighted rows, of which a group has at most as many as make up one."""
     kinds: list[tuple[str, Any, tuple[Any, ...], Any, Loss, tuple[float, ...], float]] = [
-        ("gradient", ClippedGradient, (0.7,), at_weights, LOGISTIC, SIGNS, 0.9),
+        *((f"gradient, {loss.name}", ClippedGradient, (0.7,), at_weights, loss, targets, 0.89)
+          for loss, targets in ((LOGISTIC, SIGNS), (HUBER, NUMBERS), (POISSON, COUNTS),
+                                (PINBALL, NUMBERS))),
+        ("gradient in l1", partial(ClippedGradient, norm="l1", data_l1_norm=2.5), (),
+         at_weights, HUBER, NUMBERS, 0.8),
         ("losses of candidates", CandidateLosses, (3, BOUND, 3.0),
          lambda query: [(3.0 * np.eye(4)[:3],)], LOGISTIC, SIGNS, 0.8),
         ("sums of products", ProductSums, (BOUND,), lambda query: [(0.0, BOUND)],
@@ -743,6 +781,8 @@ def _cases_in_blocks() -> list[Case]:
     cut = rows("gradient, weights cut", ClippedGradient, (0.7,), at_weights, POISSON, COUNTS)
     scales = [(np.zeros(3), np.full(3, scale)) for scale in (1.0, 0.1)]
     return [
+        rows("step of descent", GradientStep, (0.7, 2e3), at_weights, HUBER, NUMBERS, count=0,
+             alpha=0.3, empty=lambda query, w: w - 0.7 * 0.3 * w),
         rows("column parts and lengths", ColumnParts, WITH_LENGTHS, centers, LOGISTIC, SIGNS,
              {"replace_one": 0.91, "add_or_remove_one": 0.99}),
         replace(by_weight, rows=of_two_weights(by_weight.rows)),
@@ -779,6 +819,8 @@ def _kinds_in_blocks() -> list[Kind]:
          lambda query: at_ends(query, 1.0), HUBER, NUMBERS),
         ("Gram", Gram, (1.5, 100.0), two_transforms, LOGISTIC, (1.0,)),
         ("targets by size", TargetCounts, (6,), alone, POISSON, COUNTS),
+        ("targets in bins", TargetHistogram, (6,), lambda query: [(-1.0, 1.0)], HUBER, NUMBERS),
+        ("tails of targets", TargetTails, (3,), lambda query: [(0.0, 0.1, 1.0)], HUBER, NUMBERS),
         *((name, kind, (), lambda query: along_constant(query)[:4], PINBALL, NUMBERS)
           for name, kind in ALONG_CONSTANT.items()),
         *((name, *kind, column_ranges, LOGISTIC, SIGNS) for name, kind in RANGES.items()),
@@ -793,6 +835,8 @@ def _kinds_of_groups_in_blocks() -> list[Kind]:
         ("gradient", GroupGradient, (60.0, 0.5), lambda query: group_points(query)[::7], LOGISTIC,
          SIGNS),
         ("Gram", Gram, (1.5, 100.0), two_transforms, LOGISTIC, SIGNS),
+        ("targets in bins", TargetHistogram, (6,), lambda query: [(-1.0, 1.0)], HUBER, NUMBERS),
+        ("tails of targets", TargetTails, (3,), lambda query: [(0.0, 0.1, 1.0)], HUBER, NUMBERS),
         ("relative gradient", RelativeGradient, (BOUND, 60.0, 4),
          lambda query: [(stretched(query), 2.5, w, 0.5) for w in weights_of(4)[:2]],
          POISSON, COUNTS),

@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,7 @@ from dpfast.queries import (
     TargetSum,
     TargetTails,
 )
+from dpfast.queries.coordinates import InCoordinates
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -162,6 +164,28 @@ def test_scales_that_take_rows_beyond_floating_point_are_refused(scale):
         elif type(query) is CoordinateGradient:
             with pytest.raises(ValueError, match=r"corner's unit must be between|with a corner"):
                 query.check_point(np.zeros(4), scale)
+
+
+def test_coordinates_in_which_lengths_underflow_are_refused():
+    """Squares of 1e-180 are 0: rows of no length would not be clipped."""
+    tried = set()
+    for case in CASES:
+        query = case.make(2)
+        if isinstance(query, InCoordinates) and type(query) not in tried:
+            transform, *others = case.arguments(query)[0][: query.fixed]
+            with pytest.raises(ValueError, match="a reach of at least"):
+                query.check(1e-180 * transform, *others)
+            tried.add(type(query))
+    assert {CoordinateGradient, GroupGradient, RelativeGradient} <= tried
+
+
+@pytest.mark.parametrize(("clip_norm", "longest"), [(1e-220, math.inf), (1e-130, 1e100)])
+def test_clamps_of_slopes_that_underflow_are_refused(clip_norm, longest):
+    """In units of 1e-100 they would be some per cent too far, or none."""
+    query = RelativeGradient(SQUARED, clip_norm, 60.0, 1, longest)
+    query.check_point(np.zeros(1), 1.0)
+    with pytest.raises(ValueError, match="at which slopes are clamped"):
+        query.check_point(np.zeros(1), 1e-100)
 
 
 SQUARED = ProblemShape(3, 1, 1.0, "squared", 0.0)
