@@ -48,7 +48,7 @@ def release(mechanism: Any, query: Any, *, rng: Any, ledger: Any, where: str) ->
     """What a curator releases of `query`, a function without arguments."""
     access = mechanism.named(where)
     size = getattr(mechanism, "dimension", None) or mechanism.candidates
-    access.query = Declared(1.0, size, norm=mechanism.norm)
+    vars(access)["query"] = Declared(1.0, size, norm=mechanism.norm)
     return Curator(query, ledger, rng).release(access)
 
 

@@ -152,6 +152,15 @@ def test_what_only_looks_like_an_access_is_refused(settled, problem):
         curator.release(Lookalike())
 
 
+def test_what_a_price_rests_on_cannot_be_set(settled):
+    """A run that clips anew would have what another clip was charged for."""
+    access = settled.settings.first
+    for changed, name in ((access.query, "clip_norm"), (access, "stddev"), (access, "query")):
+        with pytest.raises(AttributeError, match="a price rests on it"):
+            setattr(changed, name, 1e9)
+    assert access.named("elsewhere").where == "elsewhere"
+
+
 @pytest.mark.parametrize("run", [twice, other_order, once_more, its_own])
 def test_without_a_plan_the_ledger_alone_decides(settled, problem, run):
     ledger = Ledger(BUDGET, adaptive=True)
@@ -449,7 +458,7 @@ class TestLookalikes:
         with pytest.raises(TypeError, match="query must be a Query; got Mock"):
             Gaussian.of_query(1.0, looks, RELATION)
         access = Gaussian.of_query(1.0, ClippedGradient(problem.shape), RELATION)
-        access.query = looks
+        vars(access)["query"] = looks
         with pytest.raises(TypeError, match="access must be a mechanism"):
             Curator(problem, Ledger(BUDGET), SecureGenerator(0)).release(access)
         with pytest.raises(TypeError, match="query must be a BatchSum; got Mock"):

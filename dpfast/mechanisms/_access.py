@@ -81,5 +81,5 @@ class Access(ABC, Generic[T]):
         """Return the same access under another name in the ledger."""
         other = copy(self)
         other.__dict__.pop("_once", None)  # its events, which say where
-        other.where = where
+        other.__dict__["where"] = where  # which no price rests on
         return other

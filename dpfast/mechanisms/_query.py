@@ -58,6 +58,7 @@ class Query(ABC):
     bound: float | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
+        refuse_change(self, name)
         # In the arithmetic of NumPy's scalars sensitivities could round down; and what is stated
         # must not change after it was charged.
         value = frozen(value) if isinstance(value, np.ndarray) else python_number(value)
@@ -106,6 +107,20 @@ class Query(ABC):
         fixed, point = arguments[: self.fixed], arguments[self.fixed :]
         self.check(*fixed)
         return self(self.prepare(rows, *fixed), *point)
+
+
+def settle(*stated: Any) -> None:
+    """From now on, let no attribute of these objects be set: what they state is charged."""
+    for each in stated:
+        each.__dict__["_settled"] = True
+
+
+def refuse_change(stated: Any, name: str) -> None:
+    """Refuse to set an attribute of an object that is settled (AttributeError)."""
+    if "_settled" in stated.__dict__:
+        raise AttributeError(
+            f"{name} of {type(stated).__name__} cannot be set: a price rests on it. Make another."
+        )
 
 
 def frozen(values: ArrayLike) -> NDArray[Any]:
