@@ -24,7 +24,6 @@ from dpfast.estimators._classes import (
     learned_shares,
     planned_count,
 )
-from dpfast.estimators._messages import check_two_classes
 from dpfast.estimators._targets import Signs, Targets
 from dpfast.privacy import Budget, Event, Ledger
 from dpfast.random import SecureGenerator
@@ -178,7 +177,6 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
                     "classes must hold two different labels, or more of them, in a list, and no "
                     f"missing one; got {self.classes!r}."
                 )
-            check_two_classes(len(classes))
             return np.sort(classes), ()
         notes = self._inferred(
             y,

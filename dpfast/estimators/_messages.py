@@ -76,19 +76,6 @@ def unknown_parameters(kind: Any, given: Iterable[str]) -> str | None:
     )
 
 
-def check_two_classes(number: int) -> None:
-    """Refuse more classes where scikit-learn learns several by two at a time: its y is 0 and 1."""
-    frame = inspect.currentframe() if number > 2 else None
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "sklearn.multiclass":
-            raise ValueError(
-                "classes must be [0, 1] in a meta-estimator of sklearn.multiclass, which fits two "
-                f"classes at a time; got {number} classes. dpfast's classifiers need no such "
-                "wrapper: fit them with all classes."
-            )
-        frame = frame.f_back
-
-
 def question_norm(shape: ProblemShape) -> None:
     """Warn, before anything is spent, of rows that would hardly count beside the intercept."""
     if shape.data_norm < _LEAST_NORM * shape.intercept:

@@ -14,7 +14,6 @@ import sklearn.linear_model
 from refusals import refused
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 
 from dpfast import (
     Budget,
@@ -418,17 +417,6 @@ class TestWhatToGive:
             with pytest.raises(ValueError, match=f"{name} and data_norm must be given when strict"
                                f".* Pass {name}=.* Pass as data_norm a bound"):  # fmt: skip
                 cls(strict=True).fit(*data)
-
-    def test_meta_estimators_that_fit_two_classes_at_a_time(self, data):
-        X, _ = data
-        y = np.arange(len(X)) % 3
-        for kind in (OneVsRestClassifier, OneVsOneClassifier, OutputCodeClassifier):
-            with (
-                BudgetAccountant(Budget(10.0, 1e-3)) as account,
-                pytest.raises(ValueError, match=r"classes must be \[0, 1\] in a .* got 3 classes"),
-            ):
-                kind(model(classes=[0, 1, 2])).fit(X, y)
-            assert not account.events
 
     def test_a_norm_far_below_the_intercept_is_questioned(self, data):
         with warnings.catch_warnings(record=True) as caught:
