@@ -196,7 +196,7 @@ class InCoordinates(Query):
         self.columns = shape.dim if columns is None else columns
 
     def check(self, *fixed: Any) -> None:
-        """Refuse transforms of another shape, beyond the limit, or so short that lengths underflow."""
+        """Refuse transforms of another shape, beyond the limit, or in which lengths underflow."""
         (transform,) = fixed
         if np.shape(transform) != (self.shape.dim, self.columns):
             raise ValueError(
