@@ -35,6 +35,7 @@ from dpfast.estimators._prior import (
     described,
     notes_of,
     plan_with_prior,
+    question_prior,
     what_is_known,
 )
 from dpfast.estimators._targets import Targets
@@ -479,6 +480,7 @@ class PrivateLinearModel(Estimator):
         plan, events = self._planned(problem.shape, budget, len(targets))
         if alone:
             question_regime(plan, problem.shape.unit)
+            question_prior(self.prior, plan, self.accountant)
         with self._shown(plan, problem, len(targets)):
             begun, learned = None, {}
             if self._counts_classes():
@@ -563,7 +565,7 @@ class PrivateLinearModel(Estimator):
             "_targets": targets,
             "_covariance": covariance,
             "column_ranges_": _told_of_columns(outcomes, d),
-            "_known_rows": known_rows(plan, self.accountant),
+            "_known_rows": known_rows(plan, self.accountant, outcomes[0].history),
             **self._estimated(plan, outcomes, targets),
             **self._fitted(plan, targets, weights[:, :d] * targets.unit, intercept),
         }

@@ -13,13 +13,14 @@ from sklearn.utils.validation import check_array, column_or_1d
 from dpfast._arrays import numbers_in
 from dpfast._files import show_names
 from dpfast._typing import Matrix, Vector
-from dpfast._validation import check_real, counted
+from dpfast._validation import check_real, counted, warn
+from dpfast.errors import QuestionableSettingWarning
 from dpfast.estimators._targets import Targets
 from dpfast.privacy import Budget, PrivacyReport
 from dpfast.rows import row_lengths
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan
-from dpfast.solvers.prior import Coefficients, plan_refit, tells_more
+from dpfast.solvers.prior import Coefficients, least_rows, plan_refit, tells_more
 from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
 
 # What rounding may do to the least eigenvalue of a correlation matrix, such as a fitted model's.
@@ -153,7 +154,23 @@ def plan_with_prior(
             f"{type(prior).__name__}."
         )
     known = prior.coefficients(shape, targets)
+    if 0.0 < known.rows_per_weight < least_rows(shape, budget, **how):
+        return None
     return plan_refit(shape, known, budget, **how) if tells_more(known, shape) else None
+
+
+def question_prior(prior: Any, plan: Plan[Any], accountant: str) -> None:
+    """Warn, before anything is spent, of an earlier fit that is ignored for its few rows."""
+    known = prior.as_prior() if hasattr(prior, "as_prior") else prior
+    if not isinstance(known, CoefficientPrior):
+        return
+    least = least_rows(plan.shape, plan.budget, plan.neighboring_relation, accountant)
+    if 0.0 < known.rows_per_weight < least:
+        warn(
+            f"The prior is ignored: it is of a fit with {known.rows_per_weight:.2g} private rows a "
+            f"weight, times mu, and one with fewer than {least:.2g} would harm this fit.",
+            QuestionableSettingWarning,
+        )
 
 
 def _public_rows(prior: tuple[Any, ...], shape: ProblemShape) -> tuple[Matrix, NDArray[Any]]:

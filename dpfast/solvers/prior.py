@@ -7,7 +7,7 @@ docs/priors.md has what it brings, and where it does not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -40,6 +40,9 @@ _TRIED, _CHANCE, _CHANCE_ALONG, _CHANCE_LITTLE = 8, 5.0, 12.0, 4.0
 # first over rows a weight, and at most the second.  Its clip norm, of which little but the side of
 # rows is left; and more deviations than this say that the prior's weights are too long.
 _FOR_TEST, _MOST_FOR_TEST, _TEST_CLIP, _LONG = 2.5, 0.35, 0.1, 2.0
+# What share of their length weights may be too long beside: noise, and what is chance in one sample
+# of rows, lengthen those that are right, too.
+_STRETCHED = 0.2
 # The release is made up to so many rows behind a weight, times µ; more of them tell as well.  From
 # the second on a prior is tried if it knows at least these shares of what prior and gradients
 # would, on average and in the direction in which it knows least.
@@ -60,8 +63,11 @@ _ASTRAY = 0.5
 # share of their length weights are believed to have moved since.
 _REMEMBERED, _FORGOTTEN, _MOVED = 0.9, 1.1, 0.05
 # An earlier fit to labels with fewer rows a weight, times µ, tells no more than a constant, and its
-# covariance is far too small: gradients at its weights lead astray.
-_LEAST_KNOWN = 1.8
+# covariance is far too small: gradients at its weights lead astray.  Next to a fit with more rows,
+# it needs this share of them, and at most so many.
+_LEAST_KNOWN, _LEAST_BESIDE, _ENOUGH = 1.8, 0.8, 4.0
+# Rows count by the variance of their labels, in full from shares of .21 on.
+_AS_HALVES = 6.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,28 +176,53 @@ def plan_refit(
 def tells_more(prior: Coefficients, shape: ProblemShape) -> bool:
     """Whether weights are known better, in some direction, than every fit takes them to be.
 
-    What has deviations of ten units of the margin across a column's range says nothing, and neither
-    does an earlier fit to labels that had hardly any rows.
+    What has deviations of ten units of the margin across a column's range says nothing.
     """
-    if shape.loss.multiclass and 0.0 < prior.rows_per_weight < _LEAST_KNOWN:
-        return False
     least = float(np.linalg.eigvalsh(prior.covariance[: shape.n_features, : shape.n_features])[0])
     return least * entry_bound(shape) ** 2 < PRIOR_EFFECT**2
 
 
-def known_rows(plan: Plan[Any], accountant: str = "auto") -> float:
+def least_rows(
+    shape: ProblemShape, budget: Budget, neighboring_relation: str, accountant: str
+) -> float:
+    """The rows behind a weight, times µ, with fewer of which an earlier fit harms; 0: any do."""
+    if not shape.loss.multiclass:
+        return 0.0
+    return _least_beside(rows_per_weight(shape, budget, neighboring_relation, accountant))
+
+
+def _least_beside(u: float) -> float:
+    # From there on what a prior knows is weighed with what the fit finds without it.
+    return _LEAST_KNOWN if u >= _AMPLE else max(_LEAST_KNOWN, min(_LEAST_BESIDE * u, _ENOUGH))
+
+
+def _is_of_few(settings: RefitSettings, shape: ProblemShape, coordinates: Coordinates) -> bool:
+    """Whether too few rows of a class are behind an earlier fit: a rare one's tell less."""
+    u0, u = settings.prior_rows_per_weight, settings.rows_per_weight
+    if u0 == 0.0 or u >= _AMPLE or not tells_shares(shape, coordinates):
+        return False
+    probability = float(coordinates.probabilities()[1])
+    told = min(1.0, _AS_HALVES * probability * (1.0 - probability))
+    return told * u0 < _least_beside(told * u)
+
+
+def known_rows(
+    plan: Plan[Any], accountant: str = "auto", history: Mapping[str, Any] | None = None
+) -> float:
     """The rows behind a weight, times µ, that a fit by this plan and its prior know together.
 
-    0 if it is no fit to single rows with Gaussian noise.
+    Without the prior's if the fit's history says that it was left; 0 if it is no fit to single rows
+    with Gaussian noise.
     """
-    shape = plan.shape
+    shape, settings = plan.shape, plan.settings
     if plan.solver != dp_whitened_gd.NAME or shape.unit == "group":
         return 0.0
     u = rows_per_weight(shape, plan.budget, plan.neighboring_relation, accountant)
-    before = 0.0
-    if isinstance(plan.settings, RefitSettings):
-        before = _REMEMBERED * plan.settings.prior_rows_per_weight
-    return math.hypot(u, before)
+    if not isinstance(settings, RefitSettings):
+        return u
+    if history is not None and np.isinf(history["wider"]):
+        return settings.rows_per_weight  # the test of the prior had the rest
+    return math.hypot(u, _REMEMBERED * settings.prior_rows_per_weight)
 
 
 def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
@@ -216,6 +247,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     cut_bends = partial(bends, cut=descent.clip, consistent=descent.consistent)
     bent, gradient = cut_bends(belief.mean), None
     wrong = settings.test is not None and _is_long(belief, settings.test, curator, transform)
+    wrong = wrong or _is_of_few(settings, shape, coordinates)
     if not wrong and _is_tried(belief, ask, bent, settings):
         gradient = _at_prior(belief, ask, bent, descent.iterations)
     if gradient is None:
@@ -342,7 +374,12 @@ def _is_long(belief: _Belief, mechanism: Gaussian, curator: Curator, transform: 
     unit = query.shape.n_samples * query.shape.max_weight
     # The cut rows' loss bends by at most a quarter of the cut.
     spread = 0.25 * query.clip_norm * math.sqrt(float(way @ belief.covariance @ way))
-    return along / unit > _LONG * math.hypot(mechanism.stddev / unit, spread)
+    # Longer weights make rows surer of their labels: a normal margin's mean sigmoid of the absolute
+    # value grows so, times the length.
+    length = float(np.linalg.norm(belief.mean[: belief.free]))
+    longer = 0.2 * query.clip_norm * length / (1.0 + length**2 / 2.9)
+    doubt = math.hypot(mechanism.stddev / unit, spread, _STRETCHED * longer)
+    return along / unit > _LONG * doubt
 
 
 def _at_prior(belief: _Belief, ask: _Asking, bends: Matrix, iterations: int) -> Vector | None:

@@ -20,6 +20,7 @@ from dpfast.errors import DataError, QuestionableSettingWarning, UndeclaredValue
 from dpfast.estimators import CoefficientPrior
 from dpfast.estimators._estimator import Estimator
 from dpfast.estimators._messages import question_regime
+from dpfast.estimators._prior import question_prior
 from dpfast.inference import Summary
 from dpfast.privacy import Budget, PrivacyReport, row_relation
 from dpfast.privacy.budget import check_promise
@@ -295,6 +296,7 @@ class TableModel(TransformerMixin, Estimator):  # type: ignore[misc]
         rows = n_samples * (1 if schema.person is None else _ROWS_OF_PERSON)
         plan = self._planned(schema, n_samples, rows * schema.row_bytes <= _HELD_BYTES)
         question_regime(plan.solver, plan.noun)
+        question_prior(plan.estimator.prior, plan.solver, plan.estimator.accountant)
         return plan
 
     def _planned(self, schema: TableSchema, n_samples: int, small: bool) -> FitPlan:

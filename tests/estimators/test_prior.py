@@ -1,6 +1,7 @@
 """Fits that begin with public rows: what they cost, and whom they believe."""
 
 import pickle
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from typing import ClassVar
@@ -35,7 +36,7 @@ from dpfast.model_selection import PrivateSearchCV
 from dpfast.privacy import PrivacyReport
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
-from dpfast.solvers.prior import Coefficients, known_rows, plan_refit, tells_more
+from dpfast.solvers.prior import Coefficients, known_rows, least_rows, plan_refit, tells_more
 from dpfast.solvers.public_rows import from_rows, plan_with_rows
 
 DECLARED = {"data_norm": 3.0, "random_state": 0, "strict": True, "delta": 1e-6}
@@ -394,14 +395,56 @@ class TestCoefficients:
         least *= 8.0 * len(signs)
         assert found - least < 1.6 * (alone - least)  # 3.6 times before
 
-    @pytest.mark.parametrize(("rows", "used"), [(1.7, False), (1.9, True)])
-    def test_an_earlier_fit_to_labels_of_hardly_any_rows_is_not_used(self, rows, used):
-        """Its covariance is too small; an earlier fit to numbers is used."""
+    @pytest.mark.parametrize(
+        ("rows", "epsilon", "used"),
+        [(1.7, 0.01, False), (1.9, 0.01, True), (3.8, 0.1, False), (4.1, 0.1, True)],
+    )
+    def test_an_earlier_fit_to_labels_of_hardly_any_rows_is_not_used(self, rows, epsilon, used):
+        """Its covariance is too small; next to a fit with more rows it needs more, up to 4."""
         earlier = CoefficientPrior(WEIGHTS, -0.5, np.full(6, 0.1), rows)
-        found, alone = self.fitted(prior=earlier), self.fitted()
+        alone = self.fitted(epsilon=epsilon)
+        said = (
+            nullcontext()
+            if used
+            else pytest.warns(match=f"ignored: it is of a fit with {rows} private")
+        )
+        with said:
+            found = self.fitted(prior=earlier, epsilon=epsilon)
         assert np.array_equal(found.coef_, alone.coef_) != used
         numbers = replace(problem(1000).shape, loss=Loss("squared"))
-        assert tells_more(Coefficients(np.append(WEIGHTS, -0.5), 0.1 * np.eye(6), rows), numbers)
+        assert least_rows(numbers, Budget(0.1, 1e-6), "add_or_remove_one", "auto") == 0.0
+
+    @staticmethod
+    def left(y, w, variance, u0, u):
+        """How many of four fits to 40 columns leave an earlier fit's weights."""
+        X = np.random.default_rng(0).uniform(-1.0, 1.0, (4000, 40))
+        rows = Problem(X, y(X), "logistic", data_norm=6.4)
+        known = Coefficients(w / np.append(np.ones(40), rows.shape.intercept), variance, u0)
+        budget = Budget(mu=2.0 * u * 41 / 4000)
+        settled = plan_refit(rows.shape, known, budget)
+        runs = [carry_out(settled, rows, SecureGenerator(k), Ledger(budget)) for k in range(4)]
+        return sum(np.isinf(run.history["wider"]) for run in runs)
+
+    @pytest.mark.parametrize(("share", "left"), [(0.5, 0), (0.03, 4)])
+    def test_of_a_rare_class_an_earlier_fit_needs_more_rows(self, share, left):
+        """A row of one of 3 % tells a ninth of what one of two halves does."""
+
+        def labels(X):
+            return np.where(np.random.default_rng(1).random(len(X)) < share, 1.0, -1.0)
+
+        w = np.append(np.full(40, 1e-3), np.log(share / (1.0 - share)))
+        assert self.left(labels, w, np.eye(41), 6.0, 2.0) == left
+
+    @pytest.mark.parametrize(("stretch", "left"), [(1.25, 0), (3.0, 4), (-1.0, 4)])
+    def test_a_right_earlier_fit_that_is_somewhat_too_long_is_kept(self, stretch, left):
+        """As noise and one sample's chance make them: all of four fits left it before."""
+        w = np.append(np.random.default_rng(2).normal(0.0, 0.35, 40), -0.5)
+
+        def labels(X):
+            noise = np.random.default_rng(1).logistic(size=len(X))
+            return np.where(noise < X @ w[:-1] + w[-1], 1.0, -1.0)
+
+        assert self.left(labels, stretch * w, 1e-3 * np.eye(41), 32.0, 6.0) == left
 
     @pytest.mark.parametrize("signs", [1.0, -1.0])
     def test_what_the_rows_contradict_is_left_alone(self, signs):
