@@ -57,7 +57,6 @@ SETTINGS = {
     "james_stein": False,
 }  # fmt: skip
 
-
 #: Tells weights by the coordinates and a direction in these.
 Confirm = Callable[[Coordinates, Vector], Vector]
 
@@ -109,8 +108,11 @@ def descended(
     `confirm` tells the weights in the end, by the direction and more, if that is not all.
     """
     assert settings.row_lengths is not None
-    length = shape.data_norm * _lengths.told_length(settings.row_lengths, curator)
-    transform = bounded(shape, _declared_units(coordinates.columns, shape, length), settings.limit)
+    center = _center(coordinates.columns, shape)
+    length = shape.data_norm * _lengths.told_length(settings.row_lengths, curator, center=center)
+    # One factor for all columns, with which rows of this length are as long as white ones.
+    scale = np.full(shape.n_features, length / math.sqrt(shape.dim))
+    transform = bounded(shape, column_transform(shape, center, scale), settings.limit)
     coordinates = replace(coordinates, transform=transform)
     direction, spread, off, norms = _direction(settings, shape, curator, coordinates)
     direction = _limited(direction, coordinates.columns, off) / spread
@@ -122,12 +124,12 @@ def descended(
     return pair @ _confirmed(settings, shape, curator, two), coordinates, norms
 
 
-def _declared_units(columns: Columns, shape: ProblemShape, length: float) -> Matrix:
-    """The transform by one factor, with which rows of this length are as long as white ones.
+def _center(columns: Columns, shape: ProblemShape) -> Vector:
+    """Where to center the rows, whatever the noise no farther out than they reach.
 
-    Numbers are centered at the mean of their centers, as far as that exceeds its noise (from 1.4
-    deviations on): one factor of all columns may follow it.  Beyond that all columns are, as far as
-    theirs do.
+    Numbers at the mean of their centers, as far as that exceeds its noise (from 1.4 deviations on):
+    one factor of all columns may follow it.  Beyond that all columns at their own, as far as these
+    do.
     """
     center, numbers = np.zeros(shape.n_features), ~columns.categories
     if numbers.any():
@@ -137,7 +139,7 @@ def _declared_units(columns: Columns, shape: ProblemShape, length: float) -> Mat
     apart = columns.center - center
     known, off = (float(np.square(sizes).sum()) for sizes in (apart, columns.deviation))
     center += apart * _known(known, off)
-    return column_transform(shape, center, np.full(shape.n_features, length / math.sqrt(shape.dim)))
+    return center * min(1.0, shape.data_norm / max(float(np.linalg.norm(center)), 1e-300))
 
 
 def _known(square: float, off: float) -> float:

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from dpfast._typing import Vector
 from dpfast.curator import Curator
 from dpfast.mechanisms import Gaussian
 from dpfast.queries import LongRows
@@ -45,15 +46,20 @@ def usual_length(mechanism: Gaussian, curator: Curator, left_out: int | None = N
     return found if found < _LONG else 1.0
 
 
-def told_length(mechanism: Gaussian, curator: Curator, left_out: int | None = None) -> float:
-    """How long rows are, over their bound: a deviation of the noise more than is told."""
+def told_length(
+    mechanism: Gaussian,
+    curator: Curator,
+    left_out: int | None = None,
+    center: Vector | float = 0.0,
+) -> float:
+    """How far rows are from a center, over their bound: a deviation of the noise more than told."""
     query = mechanism.query
     assert isinstance(query, LongRows)
     shape, longest = query.shape, query.length(1.0)
     factor = np.full(shape.n_features, longest / shape.data_norm)
     if left_out is not None:
         factor[left_out] = 0.0
-    told = float(curator.release(mechanism, np.zeros(shape.n_features), factor)[0])
+    told = float(curator.release(mechanism, np.full(len(factor), center), factor)[0])
     return min(1.0, query.length((told + mechanism.stddev) / shape.n_samples) / longest)
 
 

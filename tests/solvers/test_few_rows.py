@@ -253,14 +253,26 @@ def test_numbers_are_centered_together_where_noise_hides_each():
         categories=np.arange(100) >= 80, center=told, deviation=np.full(100, 0.3)
     )
 
-    def centers():
-        transform = _few_rows._declared_units(columns, shape, 1.0)
-        return -transform[-1, :-1] / transform.diagonal()[:-1]
-
-    found = centers()
+    found = _few_rows._center(columns, shape)
     assert np.abs(found[:80] - 0.5).max() < 0.3 and np.abs(found[80:]).max() < 0.2
     columns.deviation = np.full(100, 1e-6)  # of columns that really lie apart
-    np.testing.assert_allclose(centers(), told, atol=1e-6)
+    np.testing.assert_allclose(_few_rows._center(columns, shape), told, atol=1e-6)
+    columns.center = 100.0 * told  # rows do not reach so far
+    assert np.linalg.norm(_few_rows._center(columns, shape)) == pytest.approx(shape.data_norm)
+
+
+def test_rows_are_as_long_as_they_are_about_their_center():
+    X, y = rows(2.0)
+    problem = Problem(X + 3.0, y, data_norm=4.0 * math.sqrt(COLUMNS))
+    settings = plan(problem, "dp-whitened-gd", BUDGET).settings
+    for seed in range(3):
+        curator = Curator(problem, Ledger(BUDGET), SecureGenerator(seed))
+        found = learn(settings.learning, problem.shape, curator)
+        center, known = np.full(COLUMNS, 3.0), np.full(COLUMNS, 1e-3)
+        found = replace(found, columns=replace(found.columns, center=center, deviation=known))
+        _, used, _ = _few_rows.descended(settings, problem.shape, curator, found)
+        told = math.sqrt(problem.shape.dim) / used.transform[0, 0]
+        assert 0.05 < told / problem.shape.data_norm < 0.25  # three quarters about 0
 
 
 def test_few_weights_have_one_direction_longer():
