@@ -635,8 +635,8 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         coordinates, place = learn_places(settings, shape, curator)
         return descended(settings, shape, curator, coordinates, place)
     spread = _log_link.learn_spread(link, shape, curator)
-    # By the loss as declared: by the one that gradients are of, costs of powers near 2 lose twice
-    # as much with few rows.
+    # By the loss as declared: it is flat far below the highest target, so that noise counts as
+    # larger, and lengths, which come out too long along near lines, as doubtful.
     settings = _log_link.learned(link, settings, spread, shape)
     assert settings.link is not None
     coordinates = learn(settings.learning, shape, curator)
