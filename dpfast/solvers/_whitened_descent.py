@@ -29,7 +29,7 @@ from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
-from dpfast.queries.coordinates import operator
+from dpfast.queries.coordinates import bounded, operator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link
 from dpfast.solvers._class_shares import intercepts_of, longest_slope
@@ -96,6 +96,9 @@ _SPREAD, _SHORT_OF_CORNER = 3.0, 0.3
 # A class's shares of persons and of rows are taken to be this far apart, in deviations of it and of
 # the sizes over their mean.
 _APART = 0.3
+# Beside a ridge, by which part rows of categories alone stay shorter, in logarithms; and the
+# largest mean square of a coordinate, so that steps are not too long for it.
+_SHORTER, _LONGEST = 0.5, 2.0
 # Deviation of an effect across a column's range, in units of the margin, before any data are seen,
 # and how many scales wide a range is that is known; and both for effects on logarithms of means.
 PRIOR_EFFECT, _RANGE, _LINKED_EFFECT, _LINKED_RANGE = 10.0, 30.0, 1.5, 3.0
@@ -139,6 +142,7 @@ class Settings:
     weights: Weights | None = None
     rows_per_weight: float = math.inf
     consistent: bool = False
+    ridge_left: float = 1.0  # beside slopes of which as much is cut
     averages_late: bool = False  # where a rare class makes the way long
     goes_far: bool = False  # whether long weights of two classes are followed farther
     narrowing: float = 1.0
@@ -464,7 +468,7 @@ class _Units:
         """Of a loss with a log link, of one of other numbers, or of classes."""
         loss = shape.loss
         if spread is None:
-            return cls(settings.ridge)
+            return cls(settings.ridge * settings.ridge_left)
         if isinstance(spread, Place):
             half, begin = spread.half, spread.start / spread.half
             scale = spread.stretch(loss)
@@ -492,6 +496,44 @@ def ridge_bend(shape: ProblemShape, coordinates: Coordinates) -> Matrix:
     """Curvature of a ridge of 1 in the coordinates; it leaves the intercept alone."""
     drawn = coordinates.transform[: shape.n_features]
     return drawn.T @ drawn
+
+
+def beside_ridge(
+    coordinates: Coordinates, settings: Settings, shape: ProblemShape, place: Place | None
+) -> tuple[Coordinates, Settings]:
+    """Coordinates in which noise hurts least where a ridge bends the loss, too, and a ridge there.
+
+    If rows have the second moments ``A`` and the loss bends as ``A + R``, noise that is isotropic
+    along ``z`` costs least for ``A + R`` and ``A`` in equal parts: where ``z`` has the second
+    moments ``√(A (A + R)⁻¹)``, times a factor that leaves rows as long as before.  Those of
+    categories stay shorter, since rare ones are cut most.  Beside slopes that are cut a ridge draws
+    weights to zero by more than was asked for: it is as much smaller as they are.
+    """
+    ridge = _Units.of(place, settings, shape).ridge / settings.curvature
+    if ridge == 0.0:
+        return coordinates, settings
+    free, before = coordinates.free, float(coordinates.squares().sum())
+    bent, axes = np.linalg.eigh(ridge * ridge_bend(shape, coordinates)[:free, :free])
+    squares = 1.0 / np.sqrt(1.0 + np.maximum(bent, 0.0))
+    part = 1.0 - _SHORTER * float(np.mean(coordinates.columns.categories))
+    longer = min(float(np.mean(squares)) ** -part, _LONGEST / float(squares.max(initial=1e-300)))
+    transform = coordinates.transform.copy()
+    transform[:, :free] @= (axes * np.sqrt(longer * squares)) @ axes.T
+    coordinates = replace(coordinates, transform=bounded(shape, transform, settings.limit))
+    row = math.sqrt(1.0 + before * longer * float(np.mean(squares)))
+    left = _left_of_slopes(settings, shape, coordinates, row)
+    return coordinates, replace(settings, ridge_left=left)
+
+
+def _left_of_slopes(
+    settings: Settings, shape: ProblemShape, coordinates: Coordinates, row: float
+) -> float:
+    """Which part of the slopes of a row so long is left at a constant, of two classes of rows."""
+    if not shape.loss.multiclass or settings.groups is not None:
+        return 1.0
+    shares = coordinates.probabilities() if coordinates.tells_shares else np.full(2, 0.5)
+    slopes = np.full(2, shares.max()) if settings.consistent else 1.0 - shares
+    return float(np.minimum(1.0, settings.clip_norm / row / slopes).mean())
 
 
 def _without_noise(
@@ -872,9 +914,9 @@ def _evident_spread(found: Vector, precision: Vector) -> float:
     >>> _evident_spread(np.array([1.0, -2.0, 0.5]), np.full(3, 10.0))
     1.0
     """
-    bounded = precision > _NO_PULL
-    wider = _SPREADS[:, None] / precision[bounded]
-    squares = np.square(found[bounded]) / (1.0 + wider)
+    pulled = precision > _NO_PULL
+    wider = _SPREADS[:, None] / precision[pulled]
+    squares = np.square(found[pulled]) / (1.0 + wider)
     likelihood = -0.5 * (np.log1p(wider) + squares).sum(axis=1) - 0.5 * np.log(_SPREADS)
     return float(_SPREADS[np.argmax(likelihood)])
 

@@ -98,6 +98,7 @@ from dpfast.solvers._target_range import Place
 from dpfast.solvers._whitened_descent import (
     Settings,
     averaged_late,
+    beside_ridge,
     descend,
     drawn_by_rareness,
     moderate_effects,
@@ -670,6 +671,7 @@ def descended(
         whole, shape = shape, replace(shape, loss=settings.loss)
         settings, coordinates = counted(settings, shape, curator, coordinates)
         settings = averaged_late(settings, shape, coordinates)
+        coordinates, settings = beside_ridge(coordinates, settings, shape, place)
         v, norms, change, slopes = descend(settings, shape, curator, coordinates, place)
         unit = place.half if place is not None else 1.0
         w = unit * coordinates.weights(v, partial(weight_noise, settings, shape, change))

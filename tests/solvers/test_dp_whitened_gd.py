@@ -1,7 +1,7 @@
 """Whitened private gradient descent: sensitivities, coordinates, rounding, guarantees, accuracy."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -656,6 +656,63 @@ def test_a_ridge_is_part_of_the_objective(noiseless):
     values = [problem.value_and_gradient(v, 0.01)[0] - 0.005 * v[-1] ** 2
               for v in (best, w, np.zeros(7))]  # fmt: skip
     assert values[1] - values[0] < 0.01 * (values[2] - values[0])
+
+
+@pytest.mark.parametrize("categories", [False, True])
+def test_coordinates_beside_a_ridge(categories):
+    """Isotropic noise costs the least that the theory allows; a ridge goes as far as slopes."""
+    scale = np.array([1.0, 0.3, 0.02])
+    shape = ProblemShape(10**6, 3, data_norm=2.0, intercept=0.0)
+    settings = plan(shape, "dp-whitened-gd", BUDGET, alpha=0.05, range_rounds=0).settings
+    columns = SimpleNamespace(categories=np.full(3, categories))
+    white = _Plain(np.diag(1.0 / scale), columns)
+    found, now = _whitened_descent.beside_ridge(white, settings, shape, None)
+    # Second moments A, loss bent as A + R: the noise's law is the geometric mean of both.
+    squares = np.square(scale) / np.sqrt(scale**2 * (scale**2 + 0.05 / settings.curvature))
+    left = 0.5 if categories else 1.0
+    squares *= np.mean(squares) ** -left
+    assert squares.max() < 2.0
+    np.testing.assert_allclose(found.transform, np.diag(np.sqrt(squares) / scale), rtol=1e-12)
+    assert now.ridge_left == 1.0
+    short = replace(settings, clip_norm=0.25)
+    cut = _whitened_descent.beside_ridge(white, short, shape, None)[1].ridge_left
+    row = math.sqrt(1.0 + squares.sum())
+    assert cut == pytest.approx(0.25 / row / 0.5, rel=1e-12)
+    plain = replace(settings, ridge=0.0)
+    assert _whitened_descent.beside_ridge(white, plain, shape, None) == (white, plain)
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """Coordinates without a constant, in which rows are white."""
+
+    transform: np.ndarray
+    columns: SimpleNamespace
+    tells_shares: bool = False
+
+    @property
+    def free(self):
+        return len(self.transform)
+
+    def squares(self):
+        return np.ones(self.free)
+
+
+def test_a_ridge_does_not_shorten_the_weights_of_rows_that_are_clipped():
+    """Rows of rare categories are clipped most; the ridge is not, and drew weights to .91."""
+    from optimizers.test_optimizers import reference_minimizer
+
+    rng = np.random.default_rng(7)
+    X = np.hstack([np.eye(9)[np.minimum(8, rng.geometric(0.35, 10_000) - 1)] for _ in range(3)])
+    effects = 1.5 * rng.normal(size=X.shape[1])
+    y = np.where(rng.random(len(X)) < expit(X @ effects - 1.0), 1.0, -1.0)
+    problem, budget = Problem(X, y, data_norm=math.sqrt(3.0)), Budget(1.0, 1e-6)
+    best = reference_minimizer(X, y, 0.03, penalized=False)[:-1]
+    found = [
+        solve(problem, "dp-whitened-gd", budget, alpha=0.03, random_state=seed).w[:-1]
+        for seed in range(3)
+    ]
+    assert 0.925 < np.mean(found @ best) / (best @ best) < 1.02
 
 
 def test_a_constant_column_and_huge_scales():
