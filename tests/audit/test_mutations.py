@@ -308,4 +308,4 @@ def test_rows_of_a_person_that_has_more_of_them_than_was_learned(forgotten, monk
 
 
 def _halve(mechanism):
-    mechanism.integer_scale //= 2
+    vars(mechanism)["integer_scale"] //= 2

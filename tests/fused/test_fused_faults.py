@@ -8,6 +8,7 @@ put into each that can have them, and the measure must pass what is charged.
 
 import inspect
 import math
+from copy import copy
 
 import numpy as np
 import pytest
@@ -162,11 +163,9 @@ def looser(kind, method):
     honest = getattr(kind, method)
 
     def call(self, *arguments):
-        clip_norm, self.clip_norm = self.clip_norm, 2.0 * self.clip_norm
-        try:
-            return honest(self, *arguments)
-        finally:
-            self.clip_norm = clip_norm
+        loose = copy(self)
+        vars(loose)["clip_norm"] = 2.0 * self.clip_norm
+        return honest(loose, *arguments)
 
     return kind, method, call
 

@@ -145,7 +145,7 @@
 ; dpfast/mechanisms/_grid.py: return self.step * math.sqrt(dimension)
 ; dpfast/mechanisms/_additive.py: self.sensitivity + 2.0 * self.error + self._grid.rounding(self.dimension)
 ; dpfast/mechanisms/_mechanism.py: ROUND_UP = 1.0 + 2.0**-48
-; dpfast/mechanisms/gaussian.py: self.charged_sensitivity *= 1.0 + _SMOOTHING_VARIANCE / self.scale**2
+; dpfast/mechanisms/gaussian.py: self.charged_sensitivity *= 1.0 + _SMOOTHING_VARIANCE / self.integer_scale**2
 ; Not less than in exact arithmetic: a is the sensitivity, b the error, c the rounding of vectors to the
 ; grid, d the share 4096 / s^2.  A square of an integer s < 2^33 may be rounded: e.
 (push)
