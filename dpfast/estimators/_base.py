@@ -476,10 +476,10 @@ class PrivateLinearModel(Estimator):
             shape = problem.shape
             check_promise(budget, shape.n_samples, shape.unit)
             self._question_bounds()
-            question_norm(shape)
         plan, events = self._planned(problem.shape, budget, len(targets))
         if alone:
-            question_regime(plan, problem.shape.unit)
+            question_norm(shape, plan.solver)
+            question_regime(plan, shape.unit)
             question_prior(self.prior, plan, self.accountant)
         with self._shown(plan, problem, len(targets)):
             begun, learned = None, {}

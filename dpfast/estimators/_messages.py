@@ -19,6 +19,8 @@ _STEPS = (
 _OPTION = 'an option of solvers goes into solver_options={{"{0}": ...}}'
 #: Over the intercept's column: rows that are shorter are worth a question.
 _LEAST_NORM = 0.01
+#: Solvers whose fits are the same in any unit of X.
+_OF_ANY_UNIT = ("dp-whitened-gd", "dp-newton")
 #: Parameters of scikit-learn's estimators that dpfast has by another name, or not.
 _ELSEWHERE = {
     "C": "the ridge is alpha, of the mean loss: alpha = 1 / (C * n_samples)",
@@ -76,16 +78,22 @@ def unknown_parameters(kind: Any, given: Iterable[str]) -> str | None:
     )
 
 
-def question_norm(shape: ProblemShape) -> None:
-    """Warn, before anything is spent, of rows that would hardly count beside the intercept."""
-    if shape.data_norm < _LEAST_NORM * shape.intercept:
-        warn(
-            f"data_norm = {shape.data_norm:g} is far below intercept_scaling = "
-            f"{shape.intercept:g}, so that rows hardly count beside the intercept. If it is not in "
-            "the units of X, longer rows are cut to it: declare a bound that is. Otherwise scale "
-            "X, and data_norm with it.",
-            QuestionableSettingWarning,
+def question_norm(shape: ProblemShape, solver: str) -> None:
+    """Warn, before anything is spent, of a bound that is far below the intercept's column."""
+    if shape.data_norm >= _LEAST_NORM * shape.intercept:
+        return
+    advice = ""
+    if solver not in _OF_ANY_UNIT:
+        advice = (
+            f" Otherwise scale X, and data_norm with it: for {solver} such rows hardly count "
+            "beside the intercept."
         )
+    warn(
+        f"data_norm = {shape.data_norm:g} is far below intercept_scaling = {shape.intercept:g}. "
+        "If it is not in the units of X, longer rows are cut to it: declare a bound that is."
+        f"{advice}",
+        QuestionableSettingWarning,
+    )
 
 
 def question_regime(plan: Plan[Any], noun: str) -> None:

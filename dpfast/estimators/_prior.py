@@ -20,7 +20,7 @@ from dpfast.privacy import Budget, PrivacyReport
 from dpfast.rows import row_lengths
 from dpfast.shape import ProblemShape
 from dpfast.solvers import Plan
-from dpfast.solvers.prior import Coefficients, least_rows, plan_refit, tells_more
+from dpfast.solvers.prior import Coefficients, check_shape, least_rows, plan_refit, tells_more
 from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
 
 # What rounding may do to the least eigenvalue of a correlation matrix, such as a fitted model's.
@@ -154,6 +154,7 @@ def plan_with_prior(
             f"{type(prior).__name__}."
         )
     known = prior.coefficients(shape, targets)
+    check_shape(shape, budget, **how)
     if 0.0 < known.rows_per_weight < least_rows(shape, budget, **how):
         return None
     return plan_refit(shape, known, budget, **how) if tells_more(known, shape) else None
@@ -167,8 +168,8 @@ def question_prior(prior: Any, plan: Plan[Any], accountant: str) -> None:
     least = least_rows(plan.shape, plan.budget, plan.neighboring_relation, accountant)
     if 0.0 < known.rows_per_weight < least:
         warn(
-            f"The prior is ignored: it is of a fit with {known.rows_per_weight:.2g} private rows a "
-            f"weight, times mu, and one with fewer than {least:.2g} would harm this fit.",
+            f"The prior is ignored: it is of a fit with {known.rows_per_weight:.3g} private rows a "
+            f"weight, times mu, and one with fewer than {least:.3g} would harm this fit.",
             QuestionableSettingWarning,
         )
 

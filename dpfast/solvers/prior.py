@@ -377,7 +377,7 @@ def _is_long(belief: _Belief, mechanism: Gaussian, curator: Curator, transform: 
     # Longer weights make rows surer of their labels: a normal margin's mean sigmoid of the absolute
     # value grows so, times the length.
     length = float(np.linalg.norm(belief.mean[: belief.free]))
-    longer = 0.2 * query.clip_norm * length / (1.0 + length**2 / 2.9)
+    longer = 0.2 * query.clip_norm * length / (1.0 + length * length / 2.9)
     doubt = math.hypot(mechanism.stddev / unit, spread, _STRETCHED * longer)
     return along / unit > _LONG * doubt
 

@@ -425,8 +425,20 @@ class TestWhatToGive:
             model(data_norm=0.001, intercept_scaling=0.05).fit(*data)
             model(data_norm=0.001, fit_intercept=False).fit(*data)
         assert not [w for w in caught if "data_norm" in str(w.message)]
-        with pytest.warns(QuestionableSettingWarning, match="data_norm = 0.001 is far below"):
+        far = "data_norm = 0.001 is far below intercept_scaling = 1.*a bound that is\\."
+        with pytest.warns(QuestionableSettingWarning, match=f"{far}$"):
             model(data_norm=0.001).fit(*data)
+        with pytest.warns(QuestionableSettingWarning, match=f"{far} Otherwise scale X"):
+            model(data_norm=0.001, delta=0.0).fit(*data)
+
+    @pytest.mark.parametrize("solver", ["dp-whitened-gd", "dp-newton"])
+    def test_units_change_nothing_where_no_other_is_advised(self, data, solver):
+        X, y = data
+        fits = [
+            model(data_norm=2.0 * unit, solver=solver, random_state=0).fit(unit * X, y).coef_ * unit
+            for unit in (1.0, 2.0**-12)
+        ]
+        np.testing.assert_allclose(fits[1], fits[0], rtol=1e-3)
 
     def test_no_ridge_is_the_automatic_one(self, data):
         found = [model(alpha=alpha, random_state=0).fit(*data).coef_ for alpha in (None, "auto")]

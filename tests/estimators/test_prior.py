@@ -313,9 +313,14 @@ def test_log_links_take_none():
         model.fit(X, y)
 
 
-def test_groups_take_none():
+@pytest.mark.parametrize(
+    "prior",
+    [table(50, 1), *(CoefficientPrior(WEIGHTS, 0.0, np.ones(6), rows) for rows in (0.5, 9.0))],
+    ids=["rows", "an earlier fit of few rows", "an earlier fit"],
+)
+def test_groups_take_none(prior):
     X, y = table(100)
-    model = LogisticRegression(**DECLARED, classes=[0, 1], prior=table(50, 1))
+    model = LogisticRegression(**DECLARED, classes=[0, 1], prior=prior)
     with pytest.raises(ValueError, match="where a record is a group"):
         model.fit(X, y, groups=np.arange(100) // 2)
 
