@@ -510,9 +510,9 @@ def beside_ridge(
     weights to zero by more than was asked for: it is as much smaller as they are.
     """
     ridge = _Units.of(place, settings, shape).ridge / settings.curvature
-    if ridge == 0.0:
-        return coordinates, settings
     free, before = coordinates.free, float(coordinates.squares().sum())
+    if ridge == 0.0 or free == 0:
+        return coordinates, settings
     bent, axes = np.linalg.eigh(ridge * ridge_bend(shape, coordinates)[:free, :free])
     squares = 1.0 / np.sqrt(1.0 + np.maximum(bent, 0.0))
     part = 1.0 - _SHORTER * float(np.mean(coordinates.columns.categories))

@@ -680,6 +680,8 @@ def test_coordinates_beside_a_ridge(categories):
     assert cut == pytest.approx(0.25 / row / 0.5, rel=1e-12)
     plain = replace(settings, ridge=0.0)
     assert _whitened_descent.beside_ridge(white, plain, shape, None) == (white, plain)
+    alone = _Plain(np.zeros((0, 0)), columns)  # of a constant, which no ridge draws
+    assert _whitened_descent.beside_ridge(alone, settings, shape, None) == (alone, settings)
 
 
 @dataclass(frozen=True)
