@@ -338,7 +338,7 @@ def _samplers(settings: Run, n: int) -> list[Record]:
 # ---- helpers ------------------------------------------------------------------------------------
 
 
-def _one_by_one(rng: SecureGenerator, d: int, vectors: int) -> None:
+def _one_by_one(rng: Any, d: int, vectors: int) -> None:
     for _ in range(vectors):
         rng.l2_laplace(d, 1.0)
 
