@@ -99,6 +99,9 @@ _APART = 0.3
 # Beside a ridge, by which part rows of categories alone stay shorter, in logarithms; and the
 # largest mean square of a coordinate, so that steps are not too long for it.
 _SHORTER, _LONGEST = 0.5, 2.0
+# Beside a ridge that leaves coordinates longer than this, it stays whole: what it takes of noise
+# along the weights is worth more than what it takes of them.
+_BARELY_BENT = 0.85
 # Deviation of an effect across a column's range, in units of the margin, before any data are seen,
 # and how many scales wide a range is that is known; and both for effects on logarithms of means.
 PRIOR_EFFECT, _RANGE, _LINKED_EFFECT, _LINKED_RANGE = 10.0, 30.0, 1.5, 3.0
@@ -507,22 +510,37 @@ def beside_ridge(
     along ``z`` costs least for ``A + R`` and ``A`` in equal parts: where ``z`` has the second
     moments ``√(A (A + R)⁻¹)``, times a factor that leaves rows as long as before.  Those of
     categories stay shorter, since rare ones are cut most.  Beside slopes that are cut a ridge draws
-    weights to zero by more than was asked for: it is as much smaller as they are.
+    weights to zero by more than was asked for: it is as much smaller as they are, if it counts.
     """
     ridge = _Units.of(place, settings, shape).ridge / settings.curvature
     free, before = coordinates.free, float(coordinates.squares().sum())
     if ridge == 0.0 or free == 0:
         return coordinates, settings
-    bent, axes = np.linalg.eigh(ridge * ridge_bend(shape, coordinates)[:free, :free])
+    bent, axes = _spectrum(ridge * ridge_bend(shape, coordinates)[:free, :free])
     squares = 1.0 / np.sqrt(1.0 + np.maximum(bent, 0.0))
+    mean = float(np.mean(squares))
     part = 1.0 - _SHORTER * float(np.mean(coordinates.columns.categories))
-    longer = min(float(np.mean(squares)) ** -part, _LONGEST / float(squares.max(initial=1e-300)))
+    longer = min(mean**-part, _LONGEST / float(squares.max(initial=1e-300)))
     transform = coordinates.transform.copy()
-    transform[:, :free] @= (axes * np.sqrt(longer * squares)) @ axes.T
+    transform[:, :free] = _stretched(transform[:, :free], np.sqrt(longer * squares), axes)
     coordinates = replace(coordinates, transform=bounded(shape, transform, settings.limit))
-    row = math.sqrt(1.0 + before * longer * float(np.mean(squares)))
+    if mean > _BARELY_BENT:
+        return coordinates, settings
+    row = math.sqrt(1.0 + before * longer * mean)
     left = _left_of_slopes(settings, shape, coordinates, row)
     return coordinates, replace(settings, ridge_left=left)
+
+
+def _spectrum(bend: Matrix) -> tuple[Vector, Matrix | None]:
+    """Eigenvalues and axes; None for those of columns that are only scaled, maybe thousands."""
+    if np.count_nonzero(bend) > np.count_nonzero(bend.diagonal()):
+        values, axes = np.linalg.eigh(bend)
+        return values, axes
+    return bend.diagonal(), None
+
+
+def _stretched(transform: Matrix, factor: Vector, axes: Matrix | None) -> Matrix:
+    return transform * factor if axes is None else transform @ ((axes * factor) @ axes.T)
 
 
 def _left_of_slopes(
