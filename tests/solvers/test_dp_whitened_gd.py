@@ -678,6 +678,12 @@ def test_coordinates_beside_a_ridge(categories):
     cut = _whitened_descent.beside_ridge(white, short, shape, None)[1].ridge_left
     row = math.sqrt(1.0 + squares.sum())
     assert cut == pytest.approx(0.25 / row / 0.5, rel=1e-12)
+    slight = replace(short, ridge=1e-6)  # next to what noise does, it is worth keeping
+    assert _whitened_descent.beside_ridge(white, slight, shape, None)[1] == slight
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    turned = _Plain(white.transform @ turn, columns)  # other axes, the same noise
+    again, _ = _whitened_descent.beside_ridge(turned, settings, shape, None)
+    np.testing.assert_allclose(again.transform @ turn.T, found.transform, rtol=1e-9, atol=1e-9)
     plain = replace(settings, ridge=0.0)
     assert _whitened_descent.beside_ridge(white, plain, shape, None) == (white, plain)
     alone = _Plain(np.zeros((0, 0)), columns)  # of a constant, which no ridge draws
