@@ -145,7 +145,7 @@ class Settings:
     weights: Weights | None = None
     rows_per_weight: float = math.inf
     consistent: bool = False
-    ridge_left: float = 1.0  # beside slopes of which as much is cut
+    ridge_left: float | None = None  # in the descent, beside slopes of which as much is left
     averages_late: bool = False  # where a rare class makes the way long
     goes_far: bool = False  # whether long weights of two classes are followed farther
     narrowing: float = 1.0
@@ -471,7 +471,8 @@ class _Units:
         """Of a loss with a log link, of one of other numbers, or of classes."""
         loss = shape.loss
         if spread is None:
-            return cls(settings.ridge * settings.ridge_left)
+            left = 1.0 if settings.ridge_left is None else settings.ridge_left
+            return cls(settings.ridge * left)
         if isinstance(spread, Place):
             half, begin = spread.half, spread.start / spread.half
             scale = spread.stretch(loss)
