@@ -257,6 +257,19 @@ def test_whole_persons_are_protected_by_what_is_paid(kind, relation, how, loss):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+@pytest.mark.parametrize("kind", [None, *PERSONS])
+@pytest.mark.parametrize("alpha", [1e-3, 1.0])
+def test_a_ridge_of_ones_own(kind, loss, relation, alpha):
+    """It changes the coordinates by what was released; gradients are clipped in these as in any."""
+    data, neighbor = persons(kind, loss, relation) if kind else neighbors(loss, relation)
+    settled = plan(data, "dp-whitened-gd", BUDGETS[0], neighboring_relation=relation, alpha=alpha)
+    found = replay(settled, data, neighbor)
+    gradients = [apart / charge for apart, charge in found[-settled.settings.iterations :]]
+    assert max(gradients) > 0.3
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("kind", PERSONS)
 @pytest.mark.parametrize("most", [None, 5])
 def test_whole_persons_of_counts(kind, relation, most):
