@@ -385,7 +385,7 @@ class _Steps:
         self._bent: Matrix | None = None
         if units.ridge > 0.0:
             self._bent = units.ridge * ridge_bend(shape, coordinates)
-            self._damping = step.reshape(-1, 1) * self._bent
+            self._damping = (step * self._bent.T).T
         several = settings.classes is not None
         self._step, self._pull = (step[:, None], pull[:, None]) if several else (step, pull)
         # Losses of residuals are flat far out and bend near the minimum: long steps overshoot it
@@ -405,7 +405,7 @@ class _Steps:
 
     def taken(self, z: Matrix, gradient: Matrix, noise: float, k: int) -> Matrix:
         """The end of step k from a point."""
-        shape, coordinates, pace = self._shape, self._coordinates, self._paces[k]
+        coordinates, pace = self._coordinates, self._paces[k]
         self._secants.add(z, gradient / self._curvature, noise, self._followed)
         if self._bounded:
             pace /= max(1.0, self._secants.most / self._borne)
@@ -417,9 +417,7 @@ class _Steps:
         if self._stretches:
             move = self._stretched(z, move, noise)
         end: Matrix = z - move
-        if self._damping is not None:
-            end = np.linalg.solve(np.eye(shape.dim) + pace * self._damping, end)
-        return end
+        return end if self._damping is None else _damped(pace * self._damping, end)
 
     def whole(self, z: Matrix, gradient: Matrix, step: float) -> Matrix:
         """Where a step leads from a mean of points, along the mean of their gradients.
@@ -432,10 +430,7 @@ class _Steps:
         step /= max(1.0, 0.5 * self._change * step * self._secants.most)
         pace = self._change * step / self._curvature
         end: Matrix = z - pace * gradient
-        if self._bent is None:
-            return end
-        bent = np.eye(self._shape.dim) + pace * self._bent
-        return np.asarray(np.linalg.solve(bent, end), dtype=np.float64)
+        return end if self._bent is None else _damped(pace * self._bent, end)
 
     def _stretched(self, z: Matrix, move: Matrix, noise: float) -> Matrix:
         """A step that along the weights, and along the constant, is as long as curvature allows."""
@@ -497,9 +492,21 @@ class _Units:
 
 
 def ridge_bend(shape: ProblemShape, coordinates: Coordinates) -> Matrix:
-    """Curvature of a ridge of 1 in the coordinates; it leaves the intercept alone."""
+    """Curvature of a ridge of 1 in the coordinates; it leaves the intercept alone.
+
+    Of columns that are only scaled, maybe thousands, it is the diagonal.
+    """
     drawn = coordinates.transform[: shape.n_features]
+    if all(np.count_nonzero(line) <= 1 for line in drawn):
+        return np.asarray(np.einsum("ij,ij->j", drawn, drawn))
     return drawn.T @ drawn
+
+
+def _damped(bent: Matrix, end: Matrix) -> Matrix:
+    """Where a proximal step leads, by the curvature times its length, or by their diagonal."""
+    if bent.ndim == 1:
+        return (end.T / (1.0 + bent)).T
+    return np.asarray(np.linalg.solve(np.eye(len(bent)) + bent, end), dtype=np.float64)
 
 
 def beside_ridge(
@@ -517,7 +524,7 @@ def beside_ridge(
     free, before = coordinates.free, float(coordinates.squares().sum())
     if ridge == 0.0 or free == 0:
         return coordinates, settings
-    bent, axes = _spectrum(ridge * ridge_bend(shape, coordinates)[:free, :free])
+    bent, axes = _spectrum(ridge * ridge_bend(shape, coordinates), free)
     squares = 1.0 / np.sqrt(1.0 + np.maximum(bent, 0.0))
     mean = float(np.mean(squares))
     part = 1.0 - _SHORTER * float(np.mean(coordinates.columns.categories))
@@ -532,12 +539,9 @@ def beside_ridge(
     return coordinates, replace(settings, ridge_left=left)
 
 
-def _spectrum(bend: Matrix) -> tuple[Vector, Matrix | None]:
-    """Eigenvalues and axes; None for those of columns that are only scaled, maybe thousands."""
-    if np.count_nonzero(bend) > np.count_nonzero(bend.diagonal()):
-        values, axes = np.linalg.eigh(bend)
-        return values, axes
-    return bend.diagonal(), None
+def _spectrum(bend: Matrix, free: int) -> tuple[Vector, Matrix | None]:
+    """Eigenvalues and axes of the curvature along the weights; no axes where it is diagonal."""
+    return (bend[:free], None) if bend.ndim == 1 else np.linalg.eigh(bend[:free, :free])
 
 
 def _stretched(transform: Matrix, factor: Vector, axes: Matrix | None) -> Matrix:

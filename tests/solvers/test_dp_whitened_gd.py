@@ -690,6 +690,23 @@ def test_coordinates_beside_a_ridge(categories):
     assert _whitened_descent.beside_ridge(alone, settings, shape, None) == (alone, settings)
 
 
+def test_columns_that_are_only_scaled_need_the_diagonal_of_a_ridge_alone():
+    """There may be thousands, of which a square matrix would be most of the memory of a fit."""
+    rng = np.random.default_rng(0)
+    shape = ProblemShape(1000, 6, data_norm=1.0)
+    transform = np.diag(rng.uniform(0.1, 9.0, 7))
+    transform[-1] = rng.normal(size=7)  # centers, which a ridge does not see
+    bend = _whitened_descent.ridge_bend(shape, SimpleNamespace(transform=transform))
+    assert bend.shape == (7,) and bend[-1] == 0.0
+    np.testing.assert_array_equal(np.diag(bend), transform[:6].T @ transform[:6])
+    for end in (rng.normal(size=7), rng.normal(size=(7, 3))):
+        led = _whitened_descent._damped(bend, end)
+        np.testing.assert_allclose(led, _whitened_descent._damped(np.diag(bend), end), rtol=1e-14)
+    transform[0, 1] = 1e-9
+    again = _whitened_descent.ridge_bend(shape, SimpleNamespace(transform=transform))
+    np.testing.assert_array_equal(again, transform[:6].T @ transform[:6])
+
+
 @dataclass(frozen=True)
 class _Plain:
     """Coordinates without a constant, in which rows are white."""
