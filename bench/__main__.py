@@ -16,7 +16,9 @@ from bench import compare, machine, report
 from bench.harness import Document, Run, one_thread
 from bench.suites import GROUPS, SUITES
 
-_RESULTS = Path(__file__).resolve().parent / "results"
+_ROOT = Path(__file__).resolve().parent.parent
+_RESULTS = _ROOT / "bench" / "results"
+_TRIED = _ROOT / "build" / "bench"  # quick runs must not replace what is quoted
 
 
 def run_suite(name: str, settings: Run, sizes: Any = None) -> Document:
@@ -50,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] == ["render"]:
         return _render(words[1:])
     options = _parse(words)
+    output = options.output or (_TRIED if options.quick else _RESULTS)
     asked = {name for word in options.suite or ["all"] for name in GROUPS.get(word, (word,))}
     failed = []
     for name in SUITES:
@@ -64,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             pythons=tuple(options.python),
         )
         try:
-            _written(run_suite(name, settings), options.output)
+            _written(run_suite(name, settings), output)
         except Exception:  # costs no other suite its results
             traceback.print_exc()
             failed.append(name)
@@ -87,7 +90,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small sizes, to try things out")
     parser.add_argument("--repeat", type=int, default=None, help="rounds (default 7, quick 3)")
     parser.add_argument(
-        "--output", type=Path, default=_RESULTS, help="directory of the reports (bench/results)"
+        "--output",
+        type=Path,
+        help="directory of the reports (bench/results; build/bench for quick runs)",
     )
     parser.add_argument("--data", type=Path, help="directory with the real tables")
     parser.add_argument(

@@ -771,6 +771,19 @@ def test_command_line_runs_a_quick_suite(
     assert Document.from_json((tmp_path / "peers.json").read_text("utf-8")).repeat == 1
 
 
+@pytest.mark.parametrize(("more", "place"), [([], "results"), (["--quick"], "tried")])
+def test_quick_runs_do_not_replace_results(
+    more: list[str], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "_RESULTS", tmp_path / "results")
+    monkeypatch.setattr(cli, "_TRIED", tmp_path / "tried")
+    places: list[Path] = []
+    monkeypatch.setattr(cli, "run_suite", lambda *_: None)
+    monkeypatch.setattr(cli, "_written", lambda _, output: places.append(output))
+    assert cli.main(["peers", *more]) == 0
+    assert places == [tmp_path / place]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
