@@ -38,7 +38,7 @@ from dpfast.estimators._prior import (
     question_prior,
     what_is_known,
 )
-from dpfast.estimators._targets import Targets
+from dpfast.estimators._targets import Targets, units_of
 from dpfast.inference.estimates import check_level
 from dpfast.losses import Loss
 from dpfast.privacy import Budget, Event, Ledger
@@ -549,14 +549,11 @@ class PrivateLinearModel(Estimator):
         """Attributes of what was learned, in the units of the targets as they came."""
         weights = np.concatenate([np.atleast_2d(outcome.w) for outcome in outcomes])
         d, constant = self.n_features_in_, self._constant()
-        intercept = np.zeros(len(weights))
-        if constant:
-            intercept = weights[:, d] * constant * targets.unit + targets.center
+        units, shift = units_of(targets, weights.shape[1], constant)
+        weights = weights * units + shift
+        intercept = weights[:, d] if constant else np.zeros(len(weights))
         covariance = outcomes[0].covariance if len(outcomes) == 1 else None
         if covariance is not None:
-            units = np.full(len(covariance), targets.unit)
-            if constant:
-                units[-1] *= constant
             covariance = covariance * np.outer(units, units)
             covariance = 0.5 * (covariance + covariance.T)
         return {
@@ -567,7 +564,7 @@ class PrivateLinearModel(Estimator):
             "column_ranges_": _told_of_columns(outcomes, d),
             "_known_rows": known_rows(plan, self.accountant, outcomes[0].history),
             **self._estimated(plan, outcomes, targets),
-            **self._fitted(plan, targets, weights[:, :d] * targets.unit, intercept),
+            **self._fitted(plan, targets, weights[:, :d], intercept),
         }
 
     def _problems(
@@ -780,21 +777,16 @@ class PrivateLinearModel(Estimator):
                 f"solver={self.solver!r}, whose noise reaches the coefficients in ways that depend "
                 "on the data. Fit again with one of them."
             )
-        unit, constant, center = self._targets.unit, self._constant_column, self._targets.center
-        coef = np.atleast_2d(self.coef_) / unit
-        rows = coef
-        if constant != 0.0:
-            intercept = (np.atleast_1d(self.intercept_) - center) / (unit * constant)
-            rows = np.column_stack([coef, intercept])
-        ends = np.stack([np.stack(noise.interval(w, level)) for w in rows], axis=1)
-        d = coef.shape[1]
-        low, high = (end.reshape(np.shape(self.coef_)) * unit for end in ends[:, :, :d])
-        if constant != 0.0:
-            below, above = (end[:, d] * unit * constant + center for end in ends)
-        else:
-            below, above = np.zeros(len(rows)), np.zeros(len(rows))
+        d, constant = self.n_features_in_, self._constant_column
+        rows = np.column_stack([np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)])
+        rows = rows if constant != 0.0 else rows[:, :d]
+        units, shift = units_of(self._targets, rows.shape[1], constant)
+        ends = [np.stack(noise.interval(w, level)) for w in (rows - shift) / units]
+        both = np.stack(ends, axis=1) * units + shift
+        low, high = both[:, :, :d].reshape(2, *np.shape(self.coef_))
+        below, above = np.zeros((2, len(rows))) if constant == 0.0 else both[:, :, d]
         if np.ndim(self.intercept_) == 0:
-            return CoefficientInterval(low, high, float(below[0]), float(above[0]), level)
+            below, above = float(below[0]), float(above[0])
         return CoefficientInterval(low, high, below, above, level)
 
     def score(

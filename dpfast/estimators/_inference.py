@@ -13,7 +13,7 @@ from dpfast._validation import check_choice, check_flag
 from dpfast.blocks import Executor
 from dpfast.estimators._base import PrivateLinearModel
 from dpfast.estimators._one_vs_rest import planned
-from dpfast.estimators._targets import Targets
+from dpfast.estimators._targets import Targets, units_of
 from dpfast.inference import Estimates, Summary
 from dpfast.privacy import Budget, Event
 from dpfast.privacy.open_accounts import Charged
@@ -148,13 +148,10 @@ class Inferential(PrivateLinearModel):
         if not self.inference:
             return {"_estimates": None, "_facts": None}
         (outcome,), shape = outcomes, plan.shape
-        units = np.full(shape.dim, targets.unit)
-        shift = np.zeros(shape.dim)
+        units, shift = units_of(targets, shape.dim, shape.intercept)
         names = list(getattr(self, "feature_names_in_", ()))
         names = [str(n) for n in names] or [f"x{j}" for j in range(shape.n_features)]
         if shape.intercept != 0.0:
-            units[-1] *= shape.intercept
-            shift[-1] = targets.center
             names.append("Intercept")
         square, history = np.outer(units, units), outcome.history
         found = Estimates.of(

@@ -15,7 +15,7 @@ from dpfast._files import show_names
 from dpfast._typing import Matrix, Vector
 from dpfast._validation import check_real, counted, warn
 from dpfast.errors import QuestionableSettingWarning
-from dpfast.estimators._targets import Targets
+from dpfast.estimators._targets import Targets, units_of
 from dpfast.privacy import Budget, PrivacyReport
 from dpfast.rows import row_lengths
 from dpfast.shape import ProblemShape
@@ -86,11 +86,8 @@ class CoefficientPrior:
                 f"intercept of the prior must be 0 without fit_intercept; got {intercept:g}."
             )
         covariance = self._covariance(dim)
-        w, units = np.zeros(dim), np.full(dim, targets.unit)
-        w[:d] = coef.ravel() / targets.unit
-        if dim > d:
-            units[-1] *= shape.intercept
-            w[-1] = (intercept - targets.center) / units[-1]
+        units, shift = units_of(targets, dim, shape.intercept)
+        w = (np.append(coef.ravel(), intercept)[:dim] - shift) / units
         u = check_real("rows_per_weight", self.rows_per_weight, low=0.0)
         return Coefficients(w, covariance / np.outer(units, units), u)
 

@@ -41,6 +41,18 @@ class Targets(Protocol):
         """The loss's targets of some rows."""
 
 
+def units_of(targets: Targets, dim: int, constant: float) -> tuple[Vector, Vector]:
+    """Factors and shifts from a problem's weights to coefficients, the intercept's last.
+
+    `constant` is the value of the constant column, 0 without one.
+    """
+    units, shift = np.full(dim, targets.unit), np.zeros(dim)
+    if constant != 0.0:
+        units[-1] *= constant
+        shift[-1] = targets.center
+    return units, shift
+
+
 @dataclass(frozen=True, eq=False)
 class Signs:
     """+1 for one of the declared classes, -1 for the others."""
