@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Never, Self, TypedDict, Unpack
+from typing import Any, ClassVar, Never, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,14 +23,20 @@ from dpfast.coded import CodedMatrix
 from dpfast.column_blocks import ColumnBlock
 from dpfast.errors import PrivacyLeakWarning, QuestionableSettingWarning, RepeatedFitWarning
 from dpfast.estimators._estimator import Estimator
+from dpfast.estimators._fit_parameters import (
+    FitParameters,
+    refuse_beside_blocks,
+    refuse_limit,
+    row_arguments,
+)
 from dpfast.estimators._intervals import CoefficientInterval, WeightNoise
-from dpfast.estimators._margins import Cut, affine, affine_of_block, targets_of
-from dpfast.estimators._messages import hints, question_norm, question_regime
+from dpfast.estimators._margins import Cut, affine, affine_of_block, compared
+from dpfast.estimators._messages import question_norm, question_regime
 from dpfast.estimators._one_vs_rest import planned
 from dpfast.estimators._prior import (
     CoefficientPrior,
     begins_with_prior,
-    check_order,
+    check_asked,
     described,
     notes_of,
     plan_with_prior,
@@ -41,7 +46,7 @@ from dpfast.estimators._prior import (
 from dpfast.estimators._targets import Targets, units_of
 from dpfast.inference.estimates import check_level
 from dpfast.losses import Loss
-from dpfast.privacy import Budget, Event, Ledger
+from dpfast.privacy import Budget, Event, Ledger, PrivacyReport
 from dpfast.privacy.budget import check_promise
 from dpfast.privacy.open_accounts import Charged
 from dpfast.privacy.repeats import FITS
@@ -52,25 +57,12 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import Outcome, Plan, begin, fit_each
 from dpfast.solvers.multinomial import is_multinomial
 from dpfast.solvers.prior import known_rows
-from dpfast.sums import RowSums, as_vector
+from dpfast.sums import RowSums
 
 # Layouts and float32 are left as they are: the problem reads them block by block.
 _READ: Mapping[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr"}
 
 
-class FitParameters(TypedDict, total=False):
-    """What `fit` takes by keyword."""
-
-    sample_weight: ArrayLike | None
-    groups: ArrayLike | None
-    exposure: ArrayLike | None
-    checkpoint: str | os.PathLike[str] | None
-
-
-# What `fit` takes beside the rows, which a source of blocks has itself.
-_OF_ROWS = ("sample_weight", "groups")
-# The solver that fits with a prior.
-_WITH_PRIOR = "dp-whitened-gd"
 _UNASKED = {"optimizer": "auto", "objective": "erm", "objective_options": None}
 
 
@@ -278,26 +270,7 @@ class PrivateLinearModel(Estimator):
 
     def _row_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
         """Keyword arguments of the Problem that say how much each row counts, and whose it is."""
-        _refuse_unknown(fit_params)
-        if fit_params.get("checkpoint") is not None:
-            raise ValueError(
-                f"checkpoint must be None for rows in memory; got {fit_params['checkpoint']!r}. "
-                "Rows in blocks (dpfast.blocks) can have one."
-            )
-        groups = fit_params.get("groups")
-        if groups is None:
-            self._refuse_limit()
-            return self._own_weights(fit_params)
-        owners = {"groups": groups, "max_rows_per_group": self.max_rows_per_group}
-        return {**self._own_weights(fit_params), **owners}
-
-    def _refuse_limit(self) -> None:
-        """Refuse a limit of rows of a group where there are no groups."""
-        if self.max_rows_per_group is not None:
-            raise ValueError(
-                "groups must be given to fit with max_rows_per_group="
-                f"{self.max_rows_per_group!r}; got None. They say whose row each is."
-            )
+        return row_arguments(fit_params, self._weight_bound(), self.max_rows_per_group)
 
     def _by_exposure(
         self, X: Any, y: Any, fit_params: Mapping[str, Any]
@@ -309,22 +282,6 @@ class PrivateLinearModel(Estimator):
     def _weight_bound(self) -> float | None:
         """Public bound of the weights."""
         return self.max_weight
-
-    def _own_weights(self, fit_params: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments of the Problem that say how much each row counts."""
-        bound = self._weight_bound()
-        if bound is not None:
-            bound = check_real("max_weight", bound, low=1e-100, high=1e100)
-        weight = fit_params.get("sample_weight")
-        if weight is None:
-            return {}
-        if bound is None:
-            raise ValueError(
-                "max_weight must be given with sample_weight; got None. The weights are as private "
-                "as the rows, and noise is in proportion to the largest: declare it, known without "
-                "looking at the data (larger weights are lowered to it)."
-            )
-        return {"sample_weight": weight, "max_weight": bound}
 
     def _from_dask(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> Executor:
         """The source that dask collections make, once what is public about them is checked."""
@@ -358,15 +315,9 @@ class PrivateLinearModel(Estimator):
         self, source: Executor, y: Any, fit_params: Mapping[str, Any], targets: Targets
     ) -> BlockProblem:
         """The problem over the blocks of `source`; nothing is read."""
-        _refuse_unknown(fit_params)
-        given = [name for name in _OF_ROWS if fit_params.get(name) is not None]
-        if given := ["y"] * (y is not None) + given:
-            raise ValueError(
-                "y, sample_weight and groups must be left out for rows in blocks, whose source has "
-                f"them; got {' and '.join(given)}. Name their columns where the source is made."
-            )
+        refuse_beside_blocks(y, fit_params)
         if source.n_groups is None:
-            self._refuse_limit()
+            refuse_limit(self.max_rows_per_group)
         problem = BlockProblem(
             source,
             targets.loss,
@@ -504,9 +455,23 @@ class PrivateLinearModel(Estimator):
             )
         if begins_with_prior(plan):
             report = replace(report, prior=described(self.prior))
+        learned.update(self._model(plan, outcomes, targets[-1]))
+        said = [text for outcome in outcomes for text in outcome.said]
+        self._keep(problem.shape, learned, report, said, alone)
+        return self
+
+    def _keep(
+        self,
+        shape: ProblemShape,
+        learned: Mapping[str, Any],
+        report: PrivacyReport,
+        said: Sequence[str],
+        alone: bool,
+    ) -> None:
+        """Set the fitted attributes, then say what there is to say of the fit."""
         repeated = None
         if alone:
-            report, repeated = FITS.note(problem.shape.n_samples, problem.shape.n_features, report)
+            report, repeated = FITS.note(shape.n_samples, shape.n_features, report)
         # All at once: a fit that is interrupted leaves the model before it whole, never its report
         # with new weights, which may promise more than they keep.
         self.__dict__.update(
@@ -514,15 +479,13 @@ class PrivateLinearModel(Estimator):
             # Rows of a table are never longer: that need not be looked up.
             _row_bound=self.data_norm if alone and self.data_norm is not None else math.inf,
             **learned,
-            **self._model(plan, outcomes, targets[-1]),
         )
         # Last, since a warning may be made an error: what was paid for is kept by now.
         if repeated is not None:
             warn(repeated, RepeatedFitWarning)
         if alone:
-            for text in dict.fromkeys(text for outcome in outcomes for text in outcome.said):
+            for text in dict.fromkeys(said):
                 warn(text, QuestionableSettingWarning)
-        return self
 
     def _posed(
         self, X: Any, y: ArrayLike | None, fit_params: Mapping[str, Any]
@@ -639,19 +602,8 @@ class PrivateLinearModel(Estimator):
             return None
         settings = self._settings()
         how = {name: settings.pop(name) for name in ("neighboring_relation", "accountant")}
-        if parts > 1 or self.solver not in ("auto", _WITH_PRIOR) or settings != {"alpha": "auto"}:
-            raise ValueError(
-                f"prior must be None unless there are one or two classes, solver is 'auto' or "
-                f"{_WITH_PRIOR!r}, and nothing else is asked of it; got {parts} problems, "
-                f"solver={self.solver!r} and options {settings}."
-            )
-        if getattr(self, "classes", self) is None or getattr(self, "target_bounds", self) is None:
-            raise ValueError(
-                "classes or target_bounds must be given with a prior, whose targets they are, too; "
-                "got None."
-            )
+        check_asked(self, parts, settings)
         (targets,), _ = self._resolve_targets(None)
-        check_order(self.prior, self)
         return plan_with_prior(self.prior, shape, targets, budget, **how)
 
     def _counts_classes(self) -> bool:
@@ -809,43 +761,12 @@ class PrivateLinearModel(Estimator):
             Not private: it is computed from `y`.
         """
         predicted = self.predict(X)
-        found, weight = self._compared(X, y, sample_weight, len(predicted))
-        return self._scored(found, predicted, weight)
+        found, weight = compared(X, y, sample_weight, len(predicted), labels=self._takes_labels)
+        return self._scored(self._checked_y(found), predicted, weight)
 
     def _scored(self, found: NDArray[Any], predicted: NDArray[Any], weight: Vector | None) -> float:
         """Score of predictions, of rows that may weigh differently."""
         raise NotImplementedError
-
-    def _compared(
-        self, X: Any, y: Any, sample_weight: Any, n_rows: int
-    ) -> tuple[NDArray[Any], Vector | None]:
-        """Targets or labels, and weights, to compare with the predictions for so many rows."""
-        if y is None:
-            if sample_weight is not None or not (isinstance(X, Executor) and X.targeted):
-                raise TypeError(
-                    "y must be given to score, but for blocks of rows, whose source has it; got "
-                    "None."
-                )
-            y, sample_weight = targets_of(X)
-        if is_dask(y, sample_weight):
-            y, sample_weight = (
-                None if part is None else np.asarray(part) for part in (y, sample_weight)
-            )
-        found = self._checked_y(vector_in("y", y, labels=self._takes_labels))
-        if len(found) != n_rows:
-            raise ValueError(
-                f"y must have {n_rows} entries, as X has rows; got {len(found)}. Give X and y of "
-                "the same rows."
-            )
-        if sample_weight is None:
-            return found, None
-        weight = as_vector("sample_weight", sample_weight, n_rows)
-        most = float(weight.max(initial=0.0))
-        if weight.min(initial=0.0) < 0.0 or most == 0.0:
-            raise ValueError(
-                "sample_weight must hold numbers >= 0, one of them at least > 0; got others."
-            )
-        return found, np.ldexp(weight, -int(np.frexp(most)[1]))  # their sum stays finite
 
     def _affine(self, X: Any, coef: NDArray[np.float64], intercept: Any) -> Any:
         """``X @ coef + intercept`` of the rows to predict for, cut as the fit cuts them."""
@@ -875,17 +796,6 @@ def _told_of_columns(outcomes: Sequence[Outcome], columns: int) -> NDArray[np.fl
     told = [unknown if one.column_ranges is None else one.column_ranges for one in outcomes]
     found = np.median(told, axis=0)
     return found if np.isfinite(found).any() else None
-
-
-def _refuse_unknown(fit_params: Mapping[str, Any]) -> None:
-    """Refuse keyword arguments that `fit` does not know."""
-    unknown = sorted(set(fit_params) - {*_OF_ROWS, "checkpoint"})
-    if unknown:
-        raise TypeError(
-            "fit must get no keyword arguments but sample_weight and groups; got "
-            f"{', '.join(unknown)}. (Rows in blocks can have a checkpoint, too.)"
-            f"{hints(unknown, _OF_ROWS)}"
-        )
 
 
 def _check_switch(name: str, value: Any) -> None:

@@ -10,9 +10,12 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from dpfast.blocks import Block, Executor
+from dpfast._arrays import vector_in
+from dpfast._typing import Vector
+from dpfast.blocks import Block, Executor, is_dask
 from dpfast.coded import CodedMatrix
 from dpfast.rows import row_lengths
+from dpfast.sums import as_vector
 
 # Rows that are as long as the bound but for rounding are left as they are.
 _ROUNDED = 1e-9
@@ -54,7 +57,38 @@ def affine_of_block(block: Block, coef: NDArray[np.float64], intercept: Any, cut
     return affine(block.X, coef, intercept, cut)
 
 
-def targets_of(source: Executor) -> tuple[NDArray[Any], NDArray[Any] | None]:
+def compared(
+    X: Any, y: Any, sample_weight: Any, n_rows: int, *, labels: bool
+) -> tuple[NDArray[Any], Vector | None]:
+    """Targets or labels, and weights, to compare with the predictions for so many rows."""
+    if y is None:
+        if sample_weight is not None or not (isinstance(X, Executor) and X.targeted):
+            raise TypeError(
+                "y must be given to score, but for blocks of rows, whose source has it; got None."
+            )
+        y, sample_weight = _targets_of(X)
+    if is_dask(y, sample_weight):
+        y, sample_weight = (
+            None if part is None else np.asarray(part) for part in (y, sample_weight)
+        )
+    found = vector_in("y", y, labels=labels)
+    if len(found) != n_rows:
+        raise ValueError(
+            f"y must have {n_rows} entries, as X has rows; got {len(found)}. Give X and y of the "
+            "same rows."
+        )
+    if sample_weight is None:
+        return found, None
+    weight = as_vector("sample_weight", sample_weight, n_rows)
+    most = float(weight.max(initial=0.0))
+    if weight.min(initial=0.0) < 0.0 or most == 0.0:
+        raise ValueError(
+            "sample_weight must hold numbers >= 0, one of them at least > 0; got others."
+        )
+    return found, np.ldexp(weight, -int(np.frexp(most)[1]))  # their sum stays finite
+
+
+def _targets_of(source: Executor) -> tuple[NDArray[Any], NDArray[Any] | None]:
     """The targets of all rows, and their weights if they have any."""
     targets, weights = zip(*source.map(attrgetter("y", "weight")), strict=True)
     return np.concatenate(targets), np.concatenate(weights) if source.weighted else None

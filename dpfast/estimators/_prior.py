@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +24,8 @@ from dpfast.solvers import Plan
 from dpfast.solvers.prior import Coefficients, check_shape, least_rows, plan_refit, tells_more
 from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
 
+# That fits with a prior.
+_SOLVER = "dp-whitened-gd"
 # What rounding may do to the least eigenvalue of a correlation matrix, such as a fitted model's.
 _ROUNDED = 1e-12
 
@@ -189,7 +192,23 @@ def _public_rows(prior: tuple[Any, ...], shape: ProblemShape) -> tuple[Matrix, N
     return X / length[:, None], y
 
 
-def check_order(prior: Any, model: Any) -> None:
+def check_asked(model: Any, parts: int, settings: Mapping[str, Any]) -> None:
+    """Refuse a prior of a model of so many problems that is asked for what no prior goes with."""
+    if parts > 1 or model.solver not in ("auto", _SOLVER) or settings != {"alpha": "auto"}:
+        raise ValueError(
+            f"prior must be None unless there are one or two classes, solver is 'auto' or "
+            f"{_SOLVER!r}, and nothing else is asked of it; got {parts} problems, "
+            f"solver={model.solver!r} and options {dict(settings)}."
+        )
+    if getattr(model, "classes", model) is None or getattr(model, "target_bounds", model) is None:
+        raise ValueError(
+            "classes or target_bounds must be given with a prior, whose targets they are, too; "
+            "got None."
+        )
+    _check_order(model.prior, model)
+
+
+def _check_order(prior: Any, model: Any) -> None:
     """Refuse public rows, or a fitted model, of other columns, another task, or turned classes."""
     rows = prior[0] if isinstance(prior, tuple) else None
     columns = getattr(rows, "column_names", getattr(rows, "columns", None))  # Arrow's, or others'
