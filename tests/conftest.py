@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import builtins
 import contextlib
 import os
 import signal
@@ -61,6 +62,19 @@ def second_opinion():
         yield
         refuted = claims.refuted()
     assert not refuted, "\n".join(refuted)
+
+
+@pytest.fixture
+def without_dp_accounting(monkeypatch):
+    """As where it is not installed, though others have imported it."""
+    original = builtins.__import__
+
+    def fail(name, *args, **kwargs):
+        if name.startswith("dp_accounting"):
+            raise ImportError(name)
+        return original(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", fail)
 
 
 @pytest.fixture

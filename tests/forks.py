@@ -1,7 +1,9 @@
-"""Forked children that hand bytes back."""
+"""Other processes: forked children that hand bytes back, and programs to talk to."""
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -25,3 +27,14 @@ def in_child(function):
         data = pipe.read()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     return data
+
+
+def started(program, *arguments):
+    """A process that runs the text of a program, with pipes for its lines."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )

@@ -1,8 +1,11 @@
 """JSON files as a failing disk, a careless editor or an enemy would leave them."""
 
+import functools
 import json
 import re
 from collections.abc import Iterator
+
+from hypothesis import strategies as st
 
 #: What can stand where a value stood; never what a file of ours has there.
 VALUES = {
@@ -20,6 +23,21 @@ VALUES = {
     "lists": "[[[0, 1]], []]",
     "nothing": "",
 }
+
+
+_TEXTS = st.text(max_size=5)
+
+
+@functools.cache
+def json_values(texts=_TEXTS, keys=_TEXTS, lists=None, most=8):
+    """Any values of JSON; made once: that takes longer than drawing from them."""
+    numbers = st.integers() | st.just(10**400) | st.floats(allow_nan=False, allow_infinity=False)
+
+    def grown(child):
+        found = st.lists(child, max_size=4) | st.dictionaries(keys, child, max_size=4)
+        return found if lists is None else found | lists
+
+    return st.recursive(st.none() | st.booleans() | numbers | texts, grown, max_leaves=most)
 
 
 def damaged(text: str) -> Iterator[bytes]:

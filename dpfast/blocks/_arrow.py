@@ -300,8 +300,33 @@ class ParquetReader(_ColumnReader):
         return [super().describe(), [file_facts(path) for path in self.paths], rows]
 
 
-class CsvReader(_ColumnReader):
+class _StreamReader(_ColumnReader):
+    """Rows that are read from the first to the last."""
+
+    #: Number of the first row, and from where rows are counted, for messages.
+    _first, _counted_from = 0, ""
+
+    def _batches(self, columns: list[str]) -> Iterator[Any]:
+        """The rows, some columns of them."""
+        raise NotImplementedError
+
+    def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
+        """All rows; the range is left to the caller."""
+        at = self._first
+        for batch in self._batches(self.read):
+            where = f"{self.name}, rows {at} to {at + batch.num_rows - 1}{self._counted_from}"
+            at += batch.num_rows
+            yield from self.rows_of(batch, where)
+
+    def _id_batches(self) -> Iterator[Any]:
+        assert self.groups is not None
+        yield from self._batches([self.groups])
+
+
+class CsvReader(_StreamReader):
     """A CSV file with a header, read as a stream."""
+
+    _first, _counted_from = 1, " below the header"
 
     def __init__(self, path: Any, roles: Roles) -> None:
         import_arrow()
@@ -348,21 +373,8 @@ class CsvReader(_ColumnReader):
         except (arrow.ArrowInvalid, arrow.ArrowKeyError) as error:
             raise _unreadable(self.path, error, self._header) from None
 
-    def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
-        """All rows; the range is left to the caller."""
-        at = 1
-        with self._open(self.read) as stream:
-            while True:
-                batch = self._guard(lambda: next(stream, None))
-                if batch is None:
-                    return
-                where = f"{self.path}, rows {at} to {at + batch.num_rows - 1} below the header"
-                at += batch.num_rows
-                yield from self.rows_of(batch, where)
-
-    def _id_batches(self) -> Iterator[Any]:
-        assert self.groups is not None
-        with self._open([self.groups]) as stream:
+    def _batches(self, columns: list[str]) -> Iterator[Any]:
+        with self._open(columns) as stream:
             while (batch := self._guard(lambda: next(stream, None))) is not None:
                 yield batch
 
@@ -371,7 +383,7 @@ class CsvReader(_ColumnReader):
         return [super().describe(), file_facts(self.path)]
 
 
-class DatasetReader(_ColumnReader):
+class DatasetReader(_StreamReader):
     """An Arrow dataset, in the order of its fragments."""
 
     def __init__(self, dataset: Any, roles: Roles) -> None:
@@ -387,18 +399,6 @@ class DatasetReader(_ColumnReader):
         super().__init__("the dataset", dataset.schema, roles)
         (found,) = self._guarded(lambda: iter([dataset.count_rows()]))
         self._count(int(found))
-
-    def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
-        """All rows; the range is left to the caller."""
-        at = 0
-        for batch in self._batches(self.read):
-            where = f"{self.name}, rows {at} to {at + batch.num_rows - 1}"
-            at += batch.num_rows
-            yield from self.rows_of(batch, where)
-
-    def _id_batches(self) -> Iterator[Any]:
-        assert self.groups is not None
-        yield from self._batches([self.groups])
 
     def _batches(self, columns: list[str]) -> Iterator[Any]:
         ahead = {"batch_readahead": 1, "fragment_readahead": 1}

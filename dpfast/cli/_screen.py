@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     SpinnerColumn,
     TaskProgressColumn,
     TextColumn,
@@ -30,6 +29,7 @@ from dpfast._files import atomic_file
 from dpfast._typing import Matrix
 from dpfast._version import __version__
 from dpfast.errors import DataError
+from dpfast.estimators._progress import progress
 from dpfast.privacy import Event, PrivacyReport
 from dpfast.privacy.report import condensed, numbers
 
@@ -60,6 +60,11 @@ class _Console(Console):
 def console() -> Console:
     """Standard output, as plain text in the width of the terminal."""
     return _Console(markup=False, highlight=False, emoji=False)
+
+
+def _errors() -> Console:
+    """Standard error, in the same way."""
+    return Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
 def say(text: str) -> None:
@@ -170,8 +175,8 @@ def save_picture(figure: Any, path: str) -> None:
 
 def track(values: Sequence[T], what: str) -> Iterator[T]:
     """Go through values with a bar on standard error, if that is a terminal."""
-    with _progress(
-        TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with progress(
+        _errors(), TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     ) as bar:
         yield from bar.track(values)
 
@@ -182,7 +187,8 @@ def reading(path: str) -> Iterator[Callable[[float], None]]:
 
     An error about the table has the name of its file in front.
     """
-    with _progress(
+    with progress(
+        _errors(),
         TextColumn("reading {task.description}"),
         BarColumn(),
         TaskProgressColumn(),
@@ -200,21 +206,9 @@ def reading(path: str) -> Iterator[Callable[[float], None]]:
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """A spinner and a clock for work whose end nobody knows."""
-    with _progress(SpinnerColumn(), TextColumn(what), TimeElapsedColumn()) as bar:
+    with progress(_errors(), SpinnerColumn(), TextColumn(what), TimeElapsedColumn()) as bar:
         bar.add_task(what, total=None)
         yield
-
-
-def _progress(*columns: Any) -> Progress:
-    screen = Console(stderr=True, markup=False)
-    screen.quiet = not screen.is_terminal  # rich before 14.3 ends even hidden bars with a line
-    return Progress(
-        *columns,
-        console=screen,
-        transient=True,
-        disable=not screen.is_terminal,
-        refresh_per_second=5,
-    )
 
 
 # --- messages ------------------------------------------------------------------------------------
@@ -230,7 +224,7 @@ def note(text: str) -> None:
         return
     with suppress(OSError):
         if sys.stderr.isatty():
-            Console(stderr=True, markup=False, highlight=False, emoji=False).print(text)
+            _errors().print(text)
         else:
             print(text, file=sys.stderr)
 

@@ -23,6 +23,18 @@ class _Speed(ProgressColumn):
         return Text("- rows/s" if speed is None else f"{speed:,.0f} rows/s")
 
 
+def progress(screen: Console, *columns: Any) -> Progress:
+    """A bar that goes when it is done, and is not shown but on a terminal."""
+    screen.quiet = not screen.is_terminal  # rich before 14.3 ends even hidden bars with a line
+    return Progress(
+        *columns,
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+        refresh_per_second=5,
+    )
+
+
 def planned_passes(plan: Plan[Any]) -> int | None:
     """Passes over the rows that a plan fixes; None if they follow from the data."""
     iterations = plan.parameters.get("iterations")
@@ -41,21 +53,11 @@ def shown(
     like the time that it takes, and is not covered by the guarantee.  Without the `passes` of the
     whole fit, what is left is shown of the pass alone.
     """
-    screen = console or Console(stderr=True)
-    screen.quiet = not screen.is_terminal  # rich before 14.3 ends even hidden bars with a line
     rows = sum(source.sizes)
     before = source.watch
     done = [0]
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        _Speed(),
-        TimeRemainingColumn(),
-        console=screen,
-        transient=True,
-        disable=not screen.is_terminal,
-        refresh_per_second=5,
-    ) as bar:
+    columns = TextColumn("{task.description}"), BarColumn(), _Speed(), TimeRemainingColumn()
+    with progress(console or Console(stderr=True), *columns) as bar:
         task = bar.add_task("pass 1", total=rows * (passes or 1))
 
         def watch(count: int) -> None:

@@ -39,15 +39,6 @@ FULL_BATCH = [
 ]
 
 
-@pytest.fixture
-def rows():
-    """Float32 rows, some of them outside the ball of radius 2, labels and weights."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((500, 5)).astype(np.float32)
-    y = np.where(X @ np.arange(-2.0, 3.0) + rng.logistic(size=500) > 0, 1.0, -1.0)
-    return X, y, rng.random(500)
-
-
 def both(rows, loss="logistic", block_rows=60, **settings):
     X, y, _ = rows
     source = from_npy(X, y, block_rows=block_rows)

@@ -26,14 +26,6 @@ def in_this_thread():
         yield
 
 
-@pytest.fixture
-def rows():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((500, 5)).astype(np.float32)
-    y = np.where(X @ np.arange(-2.0, 3.0) + rng.logistic(size=500) > 0, 1.0, -1.0)
-    return X, y, rng.random(500)
-
-
 def collections(*arrays, rows=110):
     return [da.from_array(array, chunks=(rows, *array.shape[1:])) for array in arrays]
 

@@ -5,13 +5,12 @@ import json
 import multiprocessing
 import os
 import pickle
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import pytest
 from declared import release
+from forks import started
 from hostile_files import damaged, replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -443,16 +442,7 @@ def test_processes_cannot_overspend_and_a_killed_one_damages_nothing(tmp_path):
     """Only what holds under every schedule: the killed one may have told of any number, even 0."""
     path = tmp_path / "budget.json"
     accountant = BudgetAccountant(BUDGET, path)
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", _SPENDER, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        for _ in range(2)
-    ]
+    processes = [started(_SPENDER, path) for _ in range(2)]
     for process in processes:
         assert process.stdout.readline() == "ready\n"
     for process in processes:

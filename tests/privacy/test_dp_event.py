@@ -1,7 +1,5 @@
 """A second opinion: dp-accounting, which shares no code with dpfast."""
 
-import builtins
-
 import numpy as np
 import pytest
 
@@ -28,15 +26,7 @@ from dpfast.privacy import (
 COMMON = {"dimension": 3, "neighboring_relation": "replace_one", "where": "gradient"}
 
 
-def test_without_the_library_the_message_names_the_extra(monkeypatch):
-    original = builtins.__import__
-
-    def fail(name, *args, **kwargs):
-        if name.startswith("dp_accounting"):
-            raise ImportError(name)
-        return original(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", fail)
+def test_without_the_library_the_message_names_the_extra(without_dp_accounting):
     with pytest.raises(ImportError, match=r"dpfast\[accounting\]"):
         Ledger(Budget(1.0)).to_dp_event()
 

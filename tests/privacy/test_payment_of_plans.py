@@ -1,16 +1,14 @@
 """A planned fit is paid for in one charge, before its first access: all of it, or nothing."""
 
 import json
-import os
 import random
-import subprocess
-import sys
 import threading
 from collections import Counter
 from contextlib import suppress
 
 import numpy as np
 import pytest
+from forks import started
 from threads import in_threads
 
 from dpfast import (
@@ -112,16 +110,7 @@ with BudgetAccountant(Budget(rho=0.75), sys.argv[1]):
 def test_of_two_processes_one_fits_and_the_other_spends_nothing(tmp_path):
     """One access of this, one of that, in turns."""
     account = BudgetAccountant(TIGHT, tmp_path / "budget.json")
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", _FIT, str(account.path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        for _ in range(2)
-    ]
+    processes = [started(_FIT, account.path) for _ in range(2)]
     said = [[process.stdout.readline().strip()] for process in processes]
     assert said == [["asks"], ["asks"]]  # both were admitted
     assert account.events == ()

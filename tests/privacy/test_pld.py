@@ -1,6 +1,5 @@
 """The accountant of privacy loss distributions against formulas that share no code with it."""
 
-import builtins
 import math
 
 import mpmath as mp
@@ -56,17 +55,9 @@ def sampled_gaussian_delta(epsilon, noise, rate):
         return float(max(remove, add))
 
 
-def test_without_the_library_the_message_names_the_extra(monkeypatch):
-    original = builtins.__import__
-
-    def fail(name, *args, **kwargs):
-        if name.startswith("dp_accounting"):
-            raise ImportError(name)
-        return original(name, *args, **kwargs)
-
+def test_without_the_library_the_message_names_the_extra(without_dp_accounting):
     pld._composed.cache_clear()
     pld._distribution.cache_clear()
-    monkeypatch.setattr(builtins, "__import__", fail)
     with pytest.raises(ImportError, match=r"dpfast\[accounting\]"):
         PLD.epsilon([pure(0.5)], 1e-6)
     ledger = Ledger(Budget(1.0, 1e-6))

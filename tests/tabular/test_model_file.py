@@ -1,14 +1,13 @@
 import base64
 import contextlib
 import dataclasses
-import functools
 import json
 import math
 import os
 
 import numpy as np
 import pytest
-from hostile_files import damaged, replaced
+from hostile_files import damaged, json_values, replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,26 +48,6 @@ def report():
 def model():
     schema = TableSchema.from_bounds(BOUNDS, target="y")
     return StoredModel(schema, "logistic", {}, [[1.0, 0.1, 5e-324]], [0.25], False, report())
-
-
-@functools.cache
-def json_values():
-    """Made once: building a recursive strategy takes longer than drawing from it."""
-    leaves = (
-        st.none()
-        | st.booleans()
-        | st.integers()
-        | st.just(10**400)
-        | st.floats(allow_nan=False, allow_infinity=False)
-        | st.text(max_size=5)
-    )
-    return st.recursive(
-        leaves,
-        lambda child: (
-            st.lists(child, max_size=4) | st.dictionaries(st.text(max_size=5), child, max_size=3)
-        ),
-        max_leaves=8,
-    )
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The bounds of a table, and how rows are encoded by them."""
 
 import datetime
-import functools
 import json
 import math
 import warnings
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hostile_files import json_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,32 +45,14 @@ def encoded(column, values):
     return schema.transform({column.name: values})
 
 
-@functools.cache
-def json_values():
-    """Made once: building a recursive strategy takes longer than drawing from it."""
-    leaves = (
-        st.none()
-        | st.booleans()
-        | st.integers()
-        | st.just(10**400)
-        | st.floats(allow_nan=False, allow_infinity=False)
-        | st.sampled_from(["a", "b", "", " a", "range", "categories", "indicator", "2020-01-01"])
-        | st.text(max_size=5)
-    )
-    keys = st.sampled_from(
-        ["range", "categories", "dates", "boolean", "missing", "missing_values", "transform",
-         "learn", "other", "reference", "format", "learned"]
-    ) | st.text(max_size=3)  # fmt: skip
-    return st.recursive(
-        leaves,
-        lambda child: (
-            st.lists(child, max_size=4)
-            | st.lists(st.integers(), min_size=2, max_size=2)
-            | st.lists(st.text(max_size=3), min_size=1, max_size=3)
-            | st.dictionaries(keys, child, max_size=4)
-        ),
-        max_leaves=12,
-    )
+TEXTS = st.text(max_size=3)
+KEYS = st.sampled_from(
+    ["range", "categories", "dates", "boolean", "missing", "missing_values", "transform",
+     "learn", "other", "reference", "format", "learned"]
+)  # fmt: skip
+WORDS = st.sampled_from(["a", "b", "", " a", "range", "categories", "indicator", "2020-01-01"])
+LISTS = st.lists(st.integers(), min_size=2, max_size=2) | st.lists(TEXTS, min_size=1, max_size=3)
+ENTRIES = json_values(WORDS | TEXTS, KEYS | TEXTS, LISTS, most=12)
 
 
 class TestEntries:
@@ -194,7 +176,7 @@ class TestEntries:
         with pytest.raises(DataError, match=f"column 'a': .*{message}"):
             one(entry)
 
-    @given(bounds=st.dictionaries(st.sampled_from(["y", "a", "b", ""]), json_values()))
+    @given(bounds=st.dictionaries(st.sampled_from(["y", "a", "b", ""]), ENTRIES))
     @settings(max_examples=300)
     def test_only_data_errors_come_out(self, bounds):
         for categorical in ([], ["a"]):
