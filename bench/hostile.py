@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import scipy.optimize
 from numpy.typing import NDArray
 
 from bench import problems
@@ -95,11 +94,7 @@ def labels(
     spread = margins.std()
     margins = (margins - margins.mean()) * (signal / spread if spread > 0.0 else 0.0)
     if positives is not None:
-
-        def surplus(b: float) -> float:
-            return float(np.mean(0.5 + 0.5 * np.tanh(0.5 * (margins + b)))) - positives
-
-        margins = margins + scipy.optimize.brentq(surplus, -60.0, 60.0)
+        margins = problems.with_positives(margins, positives)
     y = np.where(rng.logistic(size=len(margins)) < margins, 1.0, -1.0)
     if abs(y.sum()) == len(y):  # a table of one class has no finite minimizer
         y[: 1 + len(y) // 500] *= -1.0
@@ -382,24 +377,16 @@ def _encoded(
     from dpfast.tabular import TableSchema
 
     schema = TableSchema.from_bounds({**bounds, "_": ["a", "b"]}, target="_")
-    return _table(name, columns, schema, y, half)
-
-
-def _table(name: str, columns: Mapping[str, Any], schema: Any, y: Vector, half: Half) -> Table:
     blocks = tuple((b.start, b.stop) for b in schema.column_blocks if b.kind == "one-hot")
     X = np.ascontiguousarray(schema.transform(columns))
     return Table(name, X, y, schema.row_norm_bound, half, _ADD, blocks, real=True)
 
 
 def adult(data: Path) -> Table:
-    """Income above 50,000 dollars, by the bounds of the documentation's example."""
-    from dpfast._table_files import read_csv
-    from dpfast.tabular import TableSchema, read_bounds
-
-    root = Path(__file__).resolve().parent.parent
-    schema = TableSchema.from_bounds(read_bounds(root / "docs" / "examples" / "adult_bounds.json"))
-    columns = read_csv(problems._existing(data, "adult_train.csv"), schema.columns_read(fit=True))
-    return _table("Adult", columns, schema, 2.0 * schema.encode_target(columns) - 1.0, _On)
+    """Income above 50,000 dollars, of the training rows."""
+    found = problems.adult(data, ["adult_train.csv"])
+    hot = tuple((start, stop) for kind, start, stop in found.blocks if kind == "one-hot")
+    return replace(_as_table(found), indicators=hot)
 
 
 def credit_default(data: Path) -> Table:

@@ -168,6 +168,15 @@ def least_loss(problem: Any) -> float:
     return float(min(problem.objective(point) for point in points)) / shape.n_samples
 
 
+def with_positives(margins: Vector, positives: float) -> Vector:
+    """Margins that are moved until this share of logistic labels is +1."""
+
+    def surplus(b: float) -> float:
+        return float(np.mean(0.5 + 0.5 * np.tanh(0.5 * (margins + b)))) - positives
+
+    return np.asarray(margins + scipy.optimize.brentq(surplus, -60.0, 60.0))
+
+
 # ---- several rows a person ----------------------------------------------------------------------
 
 
@@ -253,7 +262,7 @@ def randhie() -> Dataset:
     return Dataset("RAND HIE", X, y, math.sqrt(X.shape[1]))
 
 
-def adult(data: Path) -> Dataset:
+def adult(data: Path, files: Sequence[str] = ("adult_train.csv", "adult_test.csv")) -> Dataset:
     """Income above 50,000 dollars; encoded by the public bounds of the documentation's example."""
     from dpfast._table_files import read_csv
     from dpfast.tabular import TableSchema, read_bounds
@@ -261,7 +270,7 @@ def adult(data: Path) -> Dataset:
     bounds = read_bounds(_ROOT / "docs" / "examples" / "adult_bounds.json")
     schema = TableSchema.from_bounds(bounds)
     parts = []
-    for name in ("adult_train.csv", "adult_test.csv"):
+    for name in files:
         table = read_csv(_existing(data, name), schema.columns_read(fit=True))
         parts.append((schema.transform(table), schema.encode_target(table)))
     X = np.ascontiguousarray(np.vstack([part[0] for part in parts]))

@@ -168,17 +168,12 @@ def synthetic(
         margins = X @ rng.standard_normal(columns)
     margins *= signal / margins.std()
     if positives is not None:
-        shares = partial(_share_of_positives, margins)
-        margins += scipy.optimize.brentq(lambda b: shares(b) - positives, -60.0, 60.0)
+        margins = problems.with_positives(margins, positives)
     y = np.where(rng.logistic(size=rows) < margins, 1.0, -1.0)
     X += offset
     # As people declare bounds: with room to spare.
     bound = 1.5 * math.sqrt(density * columns * (float(np.mean(axes**2)) + offset**2))
     return X, y, bound
-
-
-def _share_of_positives(margins: Vector, intercept: float) -> float:
-    return float(np.mean(0.5 + 0.5 * np.tanh(0.5 * (margins + intercept))))
 
 
 FAMILIES: dict[str, dict[str, Any]] = {

@@ -70,6 +70,16 @@ class NumpyLoss:
         np.exp(e, out=e)
         return m, e
 
+    @staticmethod
+    def _logistic_slopes(m: Vector, e: Vector, y: Vector, out: Vector) -> None:
+        """``-y / (1 + exp(m))`` from ``e = exp(-|m|)``, which is lost, without overflow."""
+        np.copyto(out, e)
+        out[m < 0.0] = 1.0
+        e += 1.0
+        out /= e
+        out *= y
+        np.negative(out, out=out)
+
     def values(self, z: Vector, y: Vector, scratch: Rows, out: Vector) -> None:
         if self._name == "logistic":
             m, e = self._exponentials(z, y, scratch)
@@ -85,14 +95,7 @@ class NumpyLoss:
 
     def slopes(self, z: Vector, y: Vector, scratch: Rows, out: Vector) -> None:
         if self._name == "logistic":
-            m, e = self._exponentials(z, y, scratch)
-            # -y / (1 + exp(m)) from exp(-|m|), without overflow.
-            np.copyto(out, e)
-            out[m < 0.0] = 1.0
-            e += 1.0
-            out /= e
-            out *= y
-            np.negative(out, out=out)
+            self._logistic_slopes(*self._exponentials(z, y, scratch), y, out)
         elif self._name == "squared":
             np.subtract(z, y, out=out)
         else:
@@ -108,12 +111,7 @@ class NumpyLoss:
             return
         m, e = self._exponentials(z, y, scratch)
         np.log1p(e, out=value)
-        np.copyto(slope, e)
-        slope[m < 0.0] = 1.0
-        e += 1.0
-        slope /= e
-        slope *= y
-        np.negative(slope, out=slope)
+        self._logistic_slopes(m, e, y, slope)
         np.minimum(m, 0.0, out=m)
         value -= m
 
