@@ -24,34 +24,12 @@ static int valid_indices(ptrdiff_t count, const int64_t *indices, ptrdiff_t n)
     return 1;
 }
 
-static int valid_batches(const dpfast_sgd *epoch, ptrdiff_t n)
-{
-    const int64_t *start = epoch->batch_start;
-    ptrdiff_t t;
-    if (start == NULL) {
-        return epoch->batch >= 1 && epoch->n_steps <= PTRDIFF_MAX / epoch->batch &&
-               valid_indices(epoch->n_steps * epoch->batch, epoch->indices, n);
-    }
-    if (start[0] < 0) {
-        return 0;
-    }
-    for (t = 0; t < epoch->n_steps; t++) {
-        if (start[t + 1] < start[t]) {
-            return 0;
-        }
-    }
-    return start[epoch->n_steps] == start[0] ||
-           (epoch->indices != NULL &&
-            valid_indices((ptrdiff_t)(start[epoch->n_steps] - start[0]), epoch->indices + start[0],
-                          n));
-}
-
 static int valid_sgd(const dpfast_sgd *epoch, ptrdiff_t n)
 {
-    return epoch->alpha >= 0.0 && epoch->alpha < INFINITY && positive(epoch->clip_norm) &&
-           positive(epoch->w_radius) && positive(epoch->divisor) && epoch->n_steps >= 0 &&
-           epoch->step != NULL && (epoch->step_stride == 0 || epoch->step_stride == 1) &&
-           epoch->w != NULL && epoch->work != NULL && valid_batches(epoch, n);
+    return epoch->alpha >= 0.0 && epoch->alpha < INFINITY && positive(epoch->w_radius) &&
+           epoch->n_steps >= 0 && epoch->step != NULL &&
+           (epoch->step_stride == 0 || epoch->step_stride == 1) && epoch->w != NULL &&
+           epoch->work != NULL && valid_indices(epoch->n_steps, epoch->indices, n);
 }
 
 static int valid_katyusha(const dpfast_katyusha *epoch, ptrdiff_t n)

@@ -1,5 +1,5 @@
-/* Stochastic epochs: many small steps in one call, on rows, step sizes and noise that the caller
- * has drawn.  Nothing here is random, and nothing here knows about privacy.
+/* Stochastic epochs: many small steps in one call, on rows that the caller has drawn.  Nothing
+ * here is random, and nothing here knows about privacy.
  *
  * An epoch may be cut anywhere into calls on consecutive steps: all state is in the arrays passed.
  * A call that returns DPFAST_ERR_NONFINITE leaves them in an unspecified state; after
@@ -19,34 +19,26 @@
 extern "C" {
 #endif
 
-/* Stochastic gradient steps.  With the rows B_t of step t, step size h_t, and
- * s_i = clip(loss'(<x~_i, w>; y_i)), the clip a clamp to +-clip_norm * inverse_norm_i, step t is
+/* Stochastic gradient steps.  With the row i of step t and the step size h_t, step t is
  *
- *   g <- (1/divisor) sum_{i in B_t} weight_i (s_i - s~_i) x~_i + g~ + noise_t
+ *   g <- weight_i (loss'(<x~_i, w>; y_i) - s~_i) x~_i + g~
  *   w <- P((1 - h_t alpha) w - h_t g),   average <- average + average_weight_t w,
  *
- * P the projection on the ball of radius w_radius about 0.  The ridge is exact and outside the
- * clipping.  Without a snapshot s~ and g~ are 0: SGD.  With the derivatives s~ (clipped like s) and
- * the mean loss gradient g~ of a snapshot w~ it is SVRG (Johnson & Zhang 2013, Figure 1): the step
- * there is grad f_i(w) - grad f_i(w~) + grad F(w~) with the ridge in every f_i, and the ridge's
- * terms in w~ cancel. */
+ * P the projection on the ball of radius w_radius about 0.  Without a snapshot s~ and g~ are 0:
+ * SGD.  With the derivatives s~ and the mean loss gradient g~ of a snapshot w~ it is SVRG (Johnson &
+ * Zhang 2013, Figure 1): the step there is grad f_i(w) - grad f_i(w~) + grad F(w~) with the ridge in
+ * every f_i, and the ridge's terms in w~ cancel. */
 typedef struct dpfast_sgd {
-    double alpha;     /* ridge of the mean loss, >= 0 */
-    double clip_norm; /* > 0; infinity, or rows without inverse_norm: no clipping */
-    double w_radius;  /* > 0; infinity: no projection */
+    double alpha;    /* ridge of the mean loss, >= 0 */
+    double w_radius; /* > 0; infinity: no projection */
 
-    const double *snapshot_derivative; /* n unclipped loss'(<x~_i, w~>; y_i), or NULL */
+    const double *snapshot_derivative; /* n times loss'(<x~_i, w~>; y_i), or NULL */
     const double *snapshot_gradient;   /* dim entries, without the ridge; NULL: 0 */
 
     ptrdiff_t n_steps;
-    const int64_t *indices;     /* the rows of the steps, one batch after another */
-    const int64_t *batch_start; /* NULL, or n_steps + 1 offsets into indices: step t takes those
-                                   from batch_start[t] to before batch_start[t + 1], maybe none */
-    ptrdiff_t batch;            /* indices a step, >= 1; only where batch_start is NULL */
-    double divisor;             /* > 0: the (expected) size of a batch */
-    const double *step;         /* h_t = step[t * step_stride] */
-    ptrdiff_t step_stride;      /* 1, or 0 for a constant step size */
-    const double *noise;        /* n_steps x dim, or NULL */
+    const int64_t *indices; /* one row a step */
+    const double *step;     /* h_t = step[t * step_stride] */
+    ptrdiff_t step_stride;  /* 1, or 0 for a constant step size */
     const double *average_weight; /* n_steps, or NULL: all ones */
 
     double *w;       /* dim entries */
@@ -58,8 +50,8 @@ typedef struct dpfast_sgd {
 dpfast_status dpfast_dense_sgd_epoch(const dpfast_dense *rows, const dpfast_loss *loss,
                                      const dpfast_sgd *epoch);
 
-/* The same on sparse rows.  Without noise, and where rows are sparse, a step costs what its rows'
- * stored entries cost and not the columns; the numbers agree to rounding. */
+/* The same on sparse rows.  Where they are sparse enough, a step costs what its row's stored
+ * entries cost and not the columns; the numbers agree to rounding. */
 dpfast_status dpfast_csr_sgd_epoch(const dpfast_csr *rows, const dpfast_loss *loss,
                                    const dpfast_sgd *epoch);
 

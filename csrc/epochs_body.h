@@ -64,17 +64,11 @@ DPFAST_INLINE double clamp(double value, double limit)
     return value < -limit ? -limit : value;
 }
 
-/* weight_i (clip(loss'_i) - clip(snapshot loss'_i)) */
+/* weight_i (loss'_i - snapshot loss'_i) */
 DPFAST_INLINE double coefficient(const row_data *data, int64_t i, double margin)
 {
     const double base = data->snapshot_derivative != NULL ? data->snapshot_derivative[i] : 0.0;
-    double s = data->derivative(data->target[i], margin, data->loss);
-    if (data->inverse_norm != NULL) {
-        const double limit = data->clip_norm * (double)data->inverse_norm[i];
-        s = clamp(s, limit) - clamp(base, limit);
-    } else {
-        s -= base;
-    }
+    const double s = data->derivative(data->target[i], margin, data->loss) - base;
     return data->weight != NULL ? s * data->weight[i] : s;
 }
 
@@ -140,7 +134,7 @@ static double dense_update(ptrdiff_t n, double a, double e, const double *DPFAST
     return vec_sum(square) + tail;
 }
 
-/* ---- SGD with mini-batches or dense noise: the gradient is built in `work` -------------------- */
+/* ---- Several rows at once, for private steps -------------------------------------------------- */
 
 /* Rows of a block at most. */
 #define BATCH_BLOCK 256
@@ -152,60 +146,9 @@ typedef void (*gather_margins)(const void *rows, const row_data *data, ptrdiff_t
 typedef void (*gather_accumulate)(const void *rows, const row_data *data, ptrdiff_t m,
                                   const int64_t *index, double *s, double *out);
 
-DPFAST_INLINE ptrdiff_t batch_begin(const dpfast_sgd *epoch, ptrdiff_t t)
-{
-    return epoch->batch_start != NULL ? (ptrdiff_t)epoch->batch_start[t] : t * epoch->batch;
-}
-
 DPFAST_INLINE double average_weight(const dpfast_sgd *epoch, ptrdiff_t t)
 {
     return epoch->average_weight != NULL ? epoch->average_weight[t] : 1.0;
-}
-
-static int sgd_batches(const void *rows, const row_data *data, const dpfast_sgd *epoch,
-                       ptrdiff_t dim, ptrdiff_t block, gather_margins margins_of,
-                       gather_accumulate accumulate)
-{
-    double s[BATCH_BLOCK];
-    double phi = 1.0;      /* the iterate is phi w: projection is a factor */
-    double average_of = 0.0; /* of w as it is stored, still to be added to the average */
-    const ptrdiff_t end_of_epoch = batch_begin(epoch, epoch->n_steps);
-    int finite = 1;
-    ptrdiff_t t, k, start;
-
-    for (t = 0; t < epoch->n_steps; t++) {
-        const double step = epoch->step[t * epoch->step_stride];
-        const ptrdiff_t stop = batch_begin(epoch, t + 1);
-        double square;
-        if (epoch->noise != NULL) {
-            memcpy(epoch->work, epoch->noise + t * dim, (size_t)dim * sizeof(double));
-        } else {
-            memset(epoch->work, 0, (size_t)dim * sizeof(double));
-        }
-        if (epoch->snapshot_gradient != NULL) {
-            add_scaled(dim, 1.0, epoch->snapshot_gradient, epoch->work);
-        }
-        for (start = batch_begin(epoch, t); start < stop; start += block) {
-            const ptrdiff_t m = stop - start < block ? stop - start : block;
-            const int64_t *index = epoch->indices + start;
-            margins_of(rows, data, m, end_of_epoch - start, index, epoch->w, s);
-            for (k = 0; k < m; k++) {
-                const double margin = phi * s[k];
-                finite &= fabs(margin) < INFINITY;
-                s[k] = coefficient(data, index[k], margin) / epoch->divisor;
-            }
-            accumulate(rows, data, m, index, s, epoch->work);
-        }
-        square = dense_update(dim, phi * (1.0 - step * epoch->alpha), -step, epoch->work,
-                              average_of, epoch->average, epoch->w);
-        phi = ball_factor(square, epoch->w_radius, &finite);
-        average_of = phi * average_weight(epoch, t);
-    }
-    if (epoch->average != NULL) {
-        add_scaled(dim, average_of, epoch->w, epoch->average);
-    }
-    scale_vector(dim, phi, epoch->w);
-    return finite;
 }
 
 /* ---- Katyusha: constants of an epoch, and what one step hands to the next --------------------- */

@@ -201,12 +201,12 @@ static void prefetch_sparse(const csr_problem *p, const int64_t *index, ptrdiff_
     }
 }
 
-/* Whether a step costs less by its rows' entries than by all columns: measured, with 14 entries a
+/* Whether a step costs less by its row's entries than by all columns: measured, with 14 entries a
  * row, from 20 columns on. */
-static int rows_are_sparse(const dpfast_csr *rows, double rows_per_step)
+static int rows_are_sparse(const dpfast_csr *rows)
 {
     const double entries = (double)(offset_at(rows, rows->n) - offset_at(rows, 0));
-    return rows_per_step * entries <= (double)rows->d * (double)rows->n;
+    return entries <= (double)rows->d * (double)rows->n;
 }
 
 /* ---- SGD, every column updated ---------------------------------------------------------------- */
@@ -232,6 +232,38 @@ static void csr_accumulate(const void *problem, const row_data *data, ptrdiff_t 
     for (k = 0; k < m; k++) {
         row_adds(problem, index[k], 1, s + k, &out, &no_square);
     }
+}
+
+/* The gradient is built in `work`. */
+static int csr_sgd_full(const csr_problem *p, const dpfast_sgd *epoch)
+{
+    double phi = 1.0, average_of = 0.0; /* as in dense_sgd */
+    int finite = 1;
+    ptrdiff_t t;
+
+    for (t = 0; t < epoch->n_steps; t++) {
+        const double step = epoch->step[t * epoch->step_stride];
+        const int64_t *index = epoch->indices + t;
+        double margin, s, square;
+        memset(epoch->work, 0, (size_t)p->dim * sizeof(double));
+        if (epoch->snapshot_gradient != NULL) {
+            add_scaled(p->dim, 1.0, epoch->snapshot_gradient, epoch->work);
+        }
+        csr_margins(p, p->data, 1, epoch->n_steps - t, index, epoch->w, &margin);
+        margin *= phi;
+        finite &= fabs(margin) < INFINITY;
+        s = coefficient(p->data, *index, margin);
+        csr_accumulate(p, p->data, 1, index, &s, epoch->work);
+        square = dense_update(p->dim, phi * (1.0 - step * epoch->alpha), -step, epoch->work,
+                              average_of, epoch->average, epoch->w);
+        phi = ball_factor(square, epoch->w_radius, &finite);
+        average_of = phi * average_weight(epoch, t);
+    }
+    if (epoch->average != NULL) {
+        add_scaled(p->dim, average_of, epoch->w, epoch->average);
+    }
+    scale_vector(p->dim, phi, epoch->w);
+    return finite;
 }
 
 /* ---- SGD, lazily ------------------------------------------------------------------------------ */
@@ -270,52 +302,43 @@ static void lazy_sgd_fold(lazy_sgd *s, const dpfast_sgd *epoch, ptrdiff_t dim)
     }
 }
 
-/* Batches of at most BATCH_BLOCK rows, no noise. */
 static int csr_sgd_lazy(const csr_problem *p, const dpfast_sgd *epoch)
 {
-    const ptrdiff_t end_of_epoch = batch_begin(epoch, epoch->n_steps);
     const int with_g = epoch->snapshot_gradient != NULL;
     const int projected = epoch->w_radius < INFINITY;
     const double *const read[2] = {epoch->w, epoch->snapshot_gradient};
     double *const written[2] = {epoch->w, epoch->average};
-    double factor[BATCH_BLOCK], dot_g[BATCH_BLOCK];
     lazy_sgd s = {1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
     double *const squares[2] = {&s.vv, NULL};
-    ptrdiff_t rows_since_fold = 0, t, i;
+    ptrdiff_t steps_since_fold = 0, t;
     int finite = 1;
 
     lazy_sgd_fold(&s, epoch, p->dim);
     for (t = 0; t < epoch->n_steps; t++) {
         const double step = epoch->step[t * epoch->step_stride];
         const double shrink = 1.0 - step * epoch->alpha;
-        const ptrdiff_t start = batch_begin(epoch, t), m = batch_begin(epoch, t + 1) - start;
-        const int64_t *index = epoch->indices + start;
-        double weight;
-        for (i = 0; i < m; i++) {
-            double dot[2] = {0.0, 0.0}, margin;
-            prefetch_sparse(p, index + i, end_of_epoch - start - i);
-            row_dots(p, index[i], 1 + with_g, read, dot);
-            margin = s.c * dot[0] + s.k * dot[1];
-            finite &= fabs(margin) < INFINITY;
-            factor[i] = -step * (coefficient(p->data, index[i], margin) / epoch->divisor);
-            dot_g[i] = dot[1];
-        }
+        const int64_t i = epoch->indices[t];
+        double dot[2] = {0.0, 0.0}, change[2], margin, factor, weight;
+        prefetch_sparse(p, epoch->indices + t, epoch->n_steps - t);
+        row_dots(p, i, 1 + with_g, read, dot);
+        margin = s.c * dot[0] + s.k * dot[1];
+        finite &= fabs(margin) < INFINITY;
+        factor = -step * coefficient(p->data, i, margin);
         s.c *= shrink;
         s.k = with_g ? s.k * shrink - step : 0.0;
         /* The squared norm is kept up by differences; it is computed anew so rarely that it costs
          * nothing, and so often that errors do not add up. */
-        rows_since_fold += m;
+        steps_since_fold++;
         if (!(fabs(s.c) > 1.0 / FOLD_RANGE && fabs(s.c) < FOLD_RANGE) ||
-            (projected && rows_since_fold > p->dim)) {
+            (projected && steps_since_fold > p->dim)) {
             lazy_sgd_fold(&s, epoch, p->dim);
-            rows_since_fold = 0;
+            steps_since_fold = 0;
         }
-        for (i = 0; i < m; i++) {
-            /* what v gains, the average's u makes up for */
-            const double change[2] = {factor[i] / s.c, -s.a * (factor[i] / s.c)};
-            row_adds(p, index[i], epoch->average != NULL ? 2 : 1, change, written, squares);
-            s.vg += change[0] * dot_g[i];
-        }
+        /* what v gains, the average's u makes up for */
+        change[0] = factor / s.c;
+        change[1] = -s.a * change[0];
+        row_adds(p, i, epoch->average != NULL ? 2 : 1, change, written, squares);
+        s.vg += change[0] * dot[1];
         if (projected) {
             const double square = s.c * s.c * s.vv + 2.0 * s.c * s.k * s.vg + s.k * s.k * s.gg;
             const double phi = ball_factor(square, epoch->w_radius, &finite);
@@ -330,28 +353,11 @@ static int csr_sgd_lazy(const csr_problem *p, const dpfast_sgd *epoch)
     return finite;
 }
 
-static ptrdiff_t largest_batch(const dpfast_sgd *epoch)
-{
-    ptrdiff_t largest = epoch->batch, t;
-    if (epoch->batch_start != NULL) {
-        for (largest = 0, t = 0; t < epoch->n_steps; t++) {
-            const ptrdiff_t size = (ptrdiff_t)(epoch->batch_start[t + 1] - epoch->batch_start[t]);
-            largest = size > largest ? size : largest;
-        }
-    }
-    return largest;
-}
-
 static int csr_sgd(const dpfast_csr *rows, const dpfast_loss *loss, const dpfast_sgd *epoch)
 {
-    const row_data data = ROW_DATA(rows, loss, epoch->snapshot_derivative, epoch->clip_norm);
+    const row_data data = ROW_DATA(rows, loss, epoch->snapshot_derivative, INFINITY);
     const csr_problem problem = csr_problem_of(rows, &data);
-    const ptrdiff_t largest = largest_batch(epoch);
-    if (epoch->noise == NULL && largest <= BATCH_BLOCK && rows_are_sparse(rows, (double)largest)) {
-        return csr_sgd_lazy(&problem, epoch);
-    }
-    return sgd_batches(&problem, &data, epoch, problem.dim, BATCH_BLOCK, csr_margins,
-                       csr_accumulate);
+    return rows_are_sparse(rows) ? csr_sgd_lazy(&problem, epoch) : csr_sgd_full(&problem, epoch);
 }
 
 /* ---- Katyusha, every column updated ----------------------------------------------------------- */
@@ -524,7 +530,7 @@ static int csr_katyusha(const dpfast_csr *rows, const dpfast_loss *loss,
     const row_data data = ROW_DATA(rows, loss, epoch->snapshot_derivative, INFINITY);
     const csr_problem problem = csr_problem_of(rows, &data);
     const katyusha_state s = katyusha_constants(epoch);
-    return epoch->n_steps > 0 && katyusha_decouples(&s) && rows_are_sparse(rows, 1.0)
+    return epoch->n_steps > 0 && katyusha_decouples(&s) && rows_are_sparse(rows)
                ? csr_katyusha_lazy(&problem, epoch)
                : csr_katyusha_full(&problem, epoch);
 }

@@ -40,7 +40,7 @@ DPFAST_INLINE double NAME(row_dot)(const SCALAR *DPFAST_RESTRICT x, const double
     return vec_sum(vec_add(s0, s1));
 }
 
-/* ---- SGD, one row a step ---------------------------------------------------------------------- */
+/* ---- SGD -------------------------------------------------------------------------------------- */
 
 typedef struct NAME(sweep_sums) {
     double dot, square;
@@ -93,16 +93,17 @@ DPFAST_INLINE NAME(sweep_sums)
     return sums;
 }
 
-/* u_stride: 0 for the same vector at every step, dim for noise; u NULL: none. */
-static int NAME(sgd_single)(const dpfast_dense *rows, const row_data *data,
-                            const dpfast_sgd *epoch, const double *u, ptrdiff_t u_stride)
+static int NAME(dense_sgd)(const dpfast_dense *rows, const dpfast_loss *loss,
+                           const dpfast_sgd *epoch)
 {
+    const row_data data = ROW_DATA(rows, loss, epoch->snapshot_derivative, INFINITY);
     const ptrdiff_t d = rows->d, n_steps = epoch->n_steps;
     const SCALAR *all = (const SCALAR *)rows->x;
-    const double intercept = rows->intercept;
+    const double intercept = rows->intercept, *u = epoch->snapshot_gradient;
     const int64_t *index = epoch->indices;
     double *w = epoch->w, *average = epoch->average;
-    double phi = 1.0, average_of = 0.0; /* as in sgd_batches */
+    double phi = 1.0;        /* the iterate is phi w: projection is a factor */
+    double average_of = 0.0; /* of w as it is stored, still to be added to the average */
     const SCALAR *x = n_steps > 0 ? all + index[0] * rows->row_stride : all;
     double dot = n_steps > 0 ? NAME(row_dot)(x, w, d) : 0.0;
     int finite = 1;
@@ -111,17 +112,17 @@ static int NAME(sgd_single)(const dpfast_dense *rows, const row_data *data,
     for (t = 0; t < n_steps; t++) {
         const int64_t i = index[t];
         const SCALAR *next = t + 1 < n_steps ? all + index[t + 1] * rows->row_stride : x;
-        const double scale = scale_of_row(data, i);
+        const double scale = scale_of_row(&data, i);
         const double step = epoch->step[t * epoch->step_stride];
         const double a = phi * (1.0 - step * epoch->alpha);
         const double at_intercept = intercept != 0.0 ? intercept * w[d] : 0.0;
         const double margin = phi * (scale * dot + at_intercept);
-        const double b = -step * (coefficient(data, i, margin) / epoch->divisor);
+        const double b = -step * coefficient(&data, i, margin);
         NAME(sweep_sums) sums;
         if (t + ROWS_AHEAD < n_steps) {
             const int64_t ahead = index[t + ROWS_AHEAD];
             NAME(prefetch_row)(all + ahead * rows->row_stride, d);
-            prefetch_row_data(data, ahead);
+            prefetch_row_data(&data, ahead);
         }
         finite &= fabs(margin) < INFINITY;
         if (u != NULL && average != NULL) {
@@ -145,9 +146,6 @@ static int NAME(sgd_single)(const dpfast_dense *rows, const row_data *data,
         average_of = phi * average_weight(epoch, t);
         dot = sums.dot;
         x = next;
-        if (u != NULL) {
-            u += u_stride;
-        }
     }
     if (average != NULL) {
         add_scaled(d + (intercept != 0.0), average_of, w, average);
@@ -156,7 +154,7 @@ static int NAME(sgd_single)(const dpfast_dense *rows, const row_data *data,
     return finite;
 }
 
-/* ---- SGD with batches ------------------------------------------------------------------------- */
+/* ---- Several rows at once --------------------------------------------------------------------- */
 
 static void NAME(dense_margins)(const void *rows_pointer, const row_data *data, ptrdiff_t m,
                                 ptrdiff_t left, const int64_t *index, const double *w,
@@ -212,24 +210,6 @@ static void NAME(dense_accumulate)(const void *rows_pointer, const row_data *dat
         for (j = 0; j < d; j++) {
             out[j] += s[k] * x0[j];
         }
-    }
-}
-
-static int NAME(dense_sgd)(const dpfast_dense *rows, const dpfast_loss *loss,
-                           const dpfast_sgd *epoch)
-{
-    const row_data data = ROW_DATA(rows, loss, epoch->snapshot_derivative, epoch->clip_norm);
-    const ptrdiff_t dim = rows->d + (rows->intercept != 0.0);
-    const double *u = epoch->noise != NULL ? epoch->noise : epoch->snapshot_gradient;
-    if (epoch->batch_start == NULL && epoch->batch == 1 &&
-        (epoch->noise == NULL || epoch->snapshot_gradient == NULL)) {
-        return NAME(sgd_single)(rows, &data, epoch, u, epoch->noise != NULL ? dim : 0);
-    } else {
-        /* The rows of a block are read twice: keep them in the cache. */
-        ptrdiff_t block = (ptrdiff_t)(65536 / sizeof(SCALAR)) / (rows->d + 1);
-        block = block < 4 ? 4 : (block > BATCH_BLOCK ? BATCH_BLOCK : block);
-        return sgd_batches(rows, &data, epoch, dim, block, NAME(dense_margins),
-                           NAME(dense_accumulate));
     }
 }
 

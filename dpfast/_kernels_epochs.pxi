@@ -8,18 +8,13 @@ from libc.stdint cimport int64_t
 cdef extern from "dpfast.h" nogil:
     ctypedef struct dpfast_sgd:
         double alpha
-        double clip_norm
         double w_radius
         const double *snapshot_derivative
         const double *snapshot_gradient
         ptrdiff_t n_steps
         const int64_t *indices
-        const int64_t *batch_start
-        ptrdiff_t batch
-        double divisor
         const double *step
         ptrdiff_t step_stride
-        const double *noise
         const double *average_weight
         double *w
         double *average
@@ -131,81 +126,53 @@ cdef int _check_apart(dict written, dict read) except -1:
 
 
 def sgd_epoch(rows, LossSpec loss, double[::1] w, const int64_t[::1] indices, step, *,
-              ptrdiff_t batch=1, const int64_t[::1] batch_start=None, divisor=None,
-              double alpha=0.0, double clip_norm=INFINITY, double w_radius=INFINITY,
-              const double[:, ::1] noise=None, const double[::1] snapshot_derivative=None,
+              double alpha=0.0, double w_radius=INFINITY,
+              const double[::1] snapshot_derivative=None,
               const double[::1] snapshot_gradient=None, double[::1] average=None,
               const double[::1] average_weight=None):
-    """Stochastic gradient steps on given rows, with given step sizes and noise.
+    """Stochastic gradient steps along given rows, with given step sizes.
 
-    Step t with rows ``B_t`` and step size ``h_t`` is, with ``s_i`` the loss's derivative at row i,
-    clipped so that the row's gradient is no longer than `clip_norm`::
+    Step t with row i and step size ``h_t`` is, with ``s_i`` the loss's derivative there::
 
-        g = sum(weight_i * (s_i - s~_i) * x~_i for i in B_t) / divisor + g~ + noise_t
+        g = weight_i * (s_i - s~_i) * x~_i + g~
         w = project((1 - h_t * alpha) * w - h_t * g)
         average += average_weight_t * w
 
-    `snapshot_derivative` (``s~``, unclipped) and `snapshot_gradient` (``g~``, without the ridge)
-    make it SVRG (Johnson & Zhang 2013); without them both are 0.  Ctrl-C is answered within
-    milliseconds and leaves `w` and `average` as they were after some step.
+    `snapshot_derivative` (``s~``) and `snapshot_gradient` (``g~``, without the ridge) make it SVRG
+    (Johnson & Zhang 2013); without them both are 0.  Ctrl-C is answered within milliseconds and
+    leaves `w` and `average` as they were after some step.
 
     Parameters
     ----------
     rows : DenseRows or CsrRows
-        With inverse norms set if `clip_norm` is finite.
     loss : LossSpec
     w : float64 array (dim,), updated
-    indices : int64 array
-        Rows of the steps, one batch after another.
+    indices : int64 array (n_steps,)
+        Rows of the steps.
     step : float or float64 array (n_steps,)
-    batch : int
-        Rows a step.
-    batch_start : int64 array (n_steps + 1,) or None
-        Step t takes ``indices[batch_start[t]:batch_start[t + 1]]``, which may be empty; replaces
-        `batch`.
-    divisor : float or None
-        What sums over a batch are divided by; None: `batch`.
     alpha : float
-        Ridge, exact and outside the clipping.
+        Ridge.
     w_radius : float
         Radius of the ball onto which every step is projected.
-    noise : float64 array (n_steps, dim) or None
     average : float64 array (dim,), updated, or None
     average_weight : float64 array (n_steps,) or None
         None: all ones.
     """
     cdef _EpochRows data = _EpochRows(rows)
-    cdef ptrdiff_t n = data.n_samples, dim = data.dim, n_steps, count, done = 0
+    cdef ptrdiff_t dim = data.dim, n_steps = indices.shape[0], count, done = 0
     cdef double[::1] work = np.empty(dim)
     cdef const double[::1] steps
     cdef dpfast_sgd epoch
     cdef dpfast_status status
-    cdef ptrdiff_t slice_steps
+    cdef ptrdiff_t slice_steps = data.slice_steps(1.0, False)
 
     data.check_indices(indices)
     _check_length("w", w.shape[0], dim)
-    if batch_start is not None:
-        n_steps = batch_start.shape[0] - 1
-        if n_steps < 0 or batch_start[0] != 0 or batch_start[n_steps] != indices.shape[0]:
-            raise ValueError(
-                f"batch_start must begin with 0 and end with {indices.shape[0]}, the number of "
-                f"indices.")
-        if divisor is None:
-            raise ValueError("divisor must be given with batch_start.")
-    else:
-        if batch < 1 or indices.shape[0] % batch != 0:
-            raise ValueError(
-                f"batch must be positive and divide the number of indices ({indices.shape[0]}); "
-                f"got {batch}.")
-        n_steps = indices.shape[0] // batch
     steps = np.atleast_1d(np.asarray(step, dtype=np.float64))
     if np.ndim(step) != 0:
         _check_length("step", steps.shape[0], n_steps)
-    if noise is not None and (noise.shape[0] != n_steps or noise.shape[1] != dim):
-        raise ValueError(
-            f"noise must have shape {(n_steps, dim)}; got {(noise.shape[0], noise.shape[1])}.")
     if snapshot_derivative is not None:
-        _check_length("snapshot_derivative", snapshot_derivative.shape[0], n)
+        _check_length("snapshot_derivative", snapshot_derivative.shape[0], data.n_samples)
     if snapshot_gradient is not None:
         _check_length("snapshot_gradient", snapshot_gradient.shape[0], dim)
     if average is not None:
@@ -214,30 +181,18 @@ def sgd_epoch(rows, LossSpec loss, double[::1] w, const int64_t[::1] indices, st
         _check_length("average_weight", average_weight.shape[0], n_steps)
     _check_apart(
         {"w": w, "average": average},
-        {"noise": noise, "snapshot_gradient": snapshot_gradient,
-         "snapshot_derivative": snapshot_derivative, "step": steps,
-         "average_weight": average_weight})
+        {"snapshot_gradient": snapshot_gradient, "snapshot_derivative": snapshot_derivative,
+         "step": steps, "average_weight": average_weight})
     if n_steps == 0:
         return
 
     epoch.alpha = alpha
-    epoch.clip_norm = clip_norm
     epoch.w_radius = w_radius
     epoch.snapshot_derivative = _from(snapshot_derivative, 0)
     epoch.snapshot_gradient = _from(snapshot_gradient, 0)
-    epoch.indices = NULL
-    if indices.shape[0] > 0:
-        epoch.indices = &indices[0]
-    epoch.batch_start = NULL
-    if batch_start is not None:
-        epoch.batch_start = &batch_start[0]
-    epoch.batch = batch
-    epoch.divisor = batch if divisor is None else divisor
+    epoch.indices = &indices[0]
     epoch.step = &steps[0]
     epoch.step_stride = 0 if np.ndim(step) == 0 else 1
-    epoch.noise = NULL
-    if noise is not None:
-        epoch.noise = &noise[0, 0]
     epoch.average_weight = _from(average_weight, 0)
     epoch.w = &w[0]
     epoch.average = NULL
@@ -245,7 +200,6 @@ def sgd_epoch(rows, LossSpec loss, double[::1] w, const int64_t[::1] indices, st
         epoch.average = &average[0]
     epoch.work = &work[0]
 
-    slice_steps = data.slice_steps(<double>indices.shape[0] / n_steps, noise is not None)
     while True:
         count = min(slice_steps, n_steps - done)
         epoch.n_steps = count
@@ -255,13 +209,8 @@ def sgd_epoch(rows, LossSpec loss, double[::1] w, const int64_t[::1] indices, st
         done += count
         if done == n_steps:
             return
-        if epoch.batch_start != NULL:
-            epoch.batch_start += count
-        else:
-            epoch.indices += count * batch
+        epoch.indices += count
         epoch.step += count * epoch.step_stride
-        if epoch.noise != NULL:
-            epoch.noise += count * dim
         if epoch.average_weight != NULL:
             epoch.average_weight += count
 

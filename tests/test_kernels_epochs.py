@@ -41,6 +41,7 @@ class Case:
         self.row_scale = rng.uniform(0.3, 1.0, n) if scaled else None
         self.weight = rng.uniform(0.2, 2.0, n) if weighted else None
         self.weights = np.ones(n) if self.weight is None else self.weight
+        self.X = X
         self.rows = dense_twin.rows_with_intercept(X, self.row_scale, intercept)
         self.n, self.dim = self.rows.shape
         if layout == "csr":
@@ -53,9 +54,6 @@ class Case:
             self.kernel = _kernels.DenseRows(X, self.y, intercept)
         self.kernel.set_row_scale(self.row_scale)
         self.kernel.set_weight(self.weight)
-        self.inverse_norm = (1.0 / np.maximum(np.linalg.norm(self.rows, axis=1), 1e-3)).astype(
-            np.float32
-        )
         self.w = 0.5 * rng.standard_normal(self.dim)
         self.snapshot = self.w + 0.3 * rng.standard_normal(self.dim)
         self.rng = rng
@@ -103,44 +101,35 @@ def close(got, expected, rtol=1e-10):
 # ---- SGD ----------------------------------------------------------------------------------------
 
 
-def check_sgd(case, n_steps, *, batch=1, clip=False, noisy=False, projected=False,
-              weighted_average=False, alpha=0.1, decreasing=True):  # fmt: skip
-    indices = case.indices(n_steps * batch)
+def check_sgd(case, n_steps, *, projected=False, weighted_average=False, alpha=0.1,
+              decreasing=True):  # fmt: skip
+    indices = case.indices(n_steps)
     steps = 0.5 / (1.0 + 0.1 * np.arange(n_steps)) if decreasing else np.full(n_steps, 0.2)
-    noise = 0.1 * case.rng.standard_normal((n_steps, case.dim)) if noisy else None
-    clip_norm = 0.4 * float(np.median(np.linalg.norm(case.rows, axis=1))) if clip else np.inf
     w_radius = 0.8 * float(np.linalg.norm(case.w)) if projected else np.inf
     average_weight = case.rng.uniform(0.0, 2.0, n_steps) if weighted_average else None
-    case.kernel.set_inverse_norm(case.inverse_norm if clip else None)
 
     w, average = case.w.copy(), np.zeros(case.dim)
     case.sgd(
-        w, indices, steps if decreasing else 0.2, batch=batch, alpha=alpha, clip_norm=clip_norm,
-        w_radius=w_radius, noise=noise, average=average, average_weight=average_weight,
-    )  # fmt: skip
-    expected, expected_average = twin.sgd(
-        *case.problem, case.w, indices.reshape(n_steps, batch), steps, alpha=alpha,
-        clip_norm=clip_norm, w_radius=w_radius, noise=noise, divisor=batch,
+        w, indices, steps if decreasing else 0.2, alpha=alpha, w_radius=w_radius, average=average,
         average_weight=average_weight,
     )  # fmt: skip
-    # Inverse norms are float32.
-    close(w, expected, 1e-6 if clip else 1e-10)
-    close(average, expected_average, 1e-6 if clip else 1e-10)
+    expected, expected_average = twin.sgd(
+        *case.problem, case.w, indices, steps, alpha=alpha, w_radius=w_radius,
+        average_weight=average_weight,
+    )  # fmt: skip
+    close(w, expected)
+    close(average, expected_average)
     if projected:
         assert np.linalg.norm(w) <= w_radius * (1 + 1e-14)
 
     alone = case.w.copy()
-    case.sgd(alone, indices, steps, batch=batch, alpha=alpha, clip_norm=clip_norm,
-             w_radius=w_radius, noise=noise)  # fmt: skip
+    case.sgd(alone, indices, steps, alpha=alpha, w_radius=w_radius)
     close(alone, w, 1e-12)
 
 
 SGD_OPTIONS = [
-    {}, {"clip": True, "noisy": True, "projected": True, "batch": 5},
-    {"clip": True}, {"noisy": True}, {"projected": True}, {"weighted_average": True},
-    {"batch": 7}, {"alpha": 0.0, "decreasing": False},
-    {"noisy": True, "projected": True, "weighted_average": True},
-    {"projected": True, "batch": 3, "weighted_average": True},
+    {}, {"projected": True, "weighted_average": True},
+    {"projected": True}, {"weighted_average": True}, {"alpha": 0.0, "decreasing": False},
 ]  # fmt: skip
 
 
@@ -168,9 +157,7 @@ def test_sgd_with_every_loss(isa, name, layout):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_sgd_without_scales_and_weights(isa, layout):
-    case = Case(layout, 40, 9, scaled=False, weighted=False, intercept=0.0)
-    check_sgd(case, 100, clip=True)
-    check_sgd(case, 10, batch=300)
+    check_sgd(Case(layout, 40, 9, scaled=False, weighted=False, intercept=0.0), 100)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -184,26 +171,8 @@ def test_ridge_steps_that_shrink_to_zero_and_beyond(isa, layout):
         weights = np.arange(1.0, n_steps + 1)
         w, average = case.w.copy(), np.zeros(case.dim)
         case.sgd(w, indices, steps, alpha=0.3, average=average, average_weight=weights)
-        expected, expected_average = twin.sgd(*case.problem, case.w, indices[:, None], steps,
-                                              alpha=0.3, average_weight=weights)  # fmt: skip
-        close(w, expected)
-        close(average, expected_average)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_batches_of_varying_size(isa, layout):
-    """Poisson samples: batches may be empty, sums are divided by the expected size."""
-    case = Case(layout, 40, 12)
-    sizes = np.array([3, 0, 1, 300, 0, 0, 7, 2, 0])
-    batch_start = np.concatenate([[0], np.cumsum(sizes)])
-    indices = case.indices(batch_start[-1])
-    batches = np.split(indices, batch_start[1:-1])
-    for noise in (None, 0.1 * case.rng.standard_normal((9, case.dim))):
-        w, average = case.w.copy(), np.zeros(case.dim)
-        case.sgd(w, indices, 0.3, batch_start=batch_start, divisor=2.5, alpha=0.1, noise=noise,
-                 average=average)  # fmt: skip
-        expected, expected_average = twin.sgd(*case.problem, case.w, batches, np.full(9, 0.3),
-                                              alpha=0.1, noise=noise, divisor=2.5)  # fmt: skip
+        expected, expected_average = twin.sgd(*case.problem, case.w, indices, steps, alpha=0.3,
+                                              average_weight=weights)  # fmt: skip
         close(w, expected)
         close(average, expected_average)
 
@@ -229,26 +198,6 @@ def test_svrg_matches_the_twin(isa, layout, d, projected):
         close(w, expected)
         case.set_snapshot(expected)
     close(average, expected_average)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_svrg_with_batches_clipping_and_noise(isa, layout):
-    """Differences of clipped gradients: each row moves the sum by at most twice the clip."""
-    case = Case(layout, 40, 20)
-    case.kernel.set_inverse_norm(case.inverse_norm)
-    indices, clip_norm = case.indices(60), 0.3
-    noise = 0.05 * case.rng.standard_normal((20, case.dim))
-    w, expected = case.w.copy(), case.w
-    case.sgd(w, indices, 0.2, batch=3, alpha=0.1, clip_norm=clip_norm, noise=noise,
-             **case.svrg_arguments())  # fmt: skip
-    for t, batch in enumerate(indices.reshape(20, 3)):
-        g = sum(
-            twin.clipped_gradient(*case.problem, i, expected, clip_norm)
-            - twin.clipped_gradient(*case.problem, i, case.snapshot, clip_norm)
-            for i in batch
-        )
-        expected = expected - 0.2 * (g / 3 + case.gradient + noise[t] + 0.1 * expected)
-    close(w, expected, 1e-6)
 
 
 # ---- Katyusha -----------------------------------------------------------------------------------
@@ -329,7 +278,6 @@ TYPES = [
 def test_every_type_of_index_and_value(isa, types):
     case = Case("csr", 60, 90, density=0.05, types=types)
     check_sgd(case, 200, projected=True)
-    check_sgd(case, 50, batch=4, noisy=True)
     for w_radius in (np.inf, 1.0):
         indices, z, y = case.indices(100), case.w.copy(), case.w.copy()
         average = run_katyusha(case, z, y, indices, 0.02, 0.3, w_radius)
@@ -341,17 +289,19 @@ def test_every_type_of_index_and_value(isa, types):
 @pytest.mark.parametrize("svrg", [False, True])
 @pytest.mark.parametrize("alpha", [0.0, 0.01, 2.0])
 def test_lazy_sgd_equals_dense_updates(isa, w_radius, svrg, alpha):
-    """Noise, here of zeros, makes every column be updated."""
     case = Case("csr", 300, 2000, density=0.003)
+    dense = _kernels.DenseRows(case.X, case.y, 1.0)
+    dense.set_row_scale(case.row_scale)
+    dense.set_weight(case.weight)
     n_steps = 5000
     indices, steps = case.indices(n_steps), 1.0 / (1.0 + 0.01 * np.arange(n_steps))
     weights = case.rng.uniform(0.0, 1.0, n_steps)
     results = []
-    for noise in (None, np.zeros((n_steps, case.dim))):
+    for kernel in (case.kernel, dense):
         w, average = case.w.copy(), np.zeros(case.dim)
-        case.sgd(
-            w, indices, steps, alpha=alpha, w_radius=w_radius, noise=noise, average=average,
-            average_weight=weights, **(case.svrg_arguments() if svrg else {}),
+        _kernels.sgd_epoch(
+            kernel, case.loss.spec, w, indices, steps, alpha=alpha, w_radius=w_radius,
+            average=average, average_weight=weights, **(case.svrg_arguments() if svrg else {}),
         )  # fmt: skip
         results.append((w, average))
     close(results[0][0], results[1][0])
@@ -385,7 +335,7 @@ def test_empty_rows_and_columns(isa):
         kernel = _kernels.CsrRows(m.indptr, m.indices, m.data, 50, y, intercept)
         w = np.ones(rows.shape[1])
         expected, _ = twin.sgd(
-            rows, y, np.ones(5), lambda z, t: loss([z], [t])[1][0], w, indices[:, None],
+            rows, y, np.ones(5), lambda z, t: loss([z], [t])[1][0], w, indices,
             np.full(8, 0.2), alpha=0.1, w_radius=2.0,
         )  # fmt: skip
         _kernels.sgd_epoch(kernel, loss.spec, w, indices, 0.2, alpha=0.1, w_radius=2.0)
@@ -399,22 +349,16 @@ def test_empty_rows_and_columns(isa):
 def test_slices_equal_the_whole(isa, layout):
     case = Case(layout, 50, 67, density=0.03)
     indices = case.indices(301)
-    noise = 0.1 * case.rng.standard_normal((301, case.dim))
     steps, weights = case.rng.uniform(0.1, 0.3, 301), case.rng.uniform(0, 1, 301)
-    for options in ({}, {"noise": noise}):
-        whole, whole_average = case.w.copy(), np.zeros(case.dim)
-        parts, parts_average = case.w.copy(), np.zeros(case.dim)
-        common = {"alpha": 0.1, "w_radius": 1.0}
-        case.sgd(whole, indices, steps, **common, **options, average=whole_average,
-                 average_weight=weights)  # fmt: skip
-        for part in np.split(np.arange(301), [1, 2, 100, 100, 300]):
-            case.sgd(
-                parts, indices[part], steps[part], **common,
-                **{k: v[part] for k, v in options.items()},
-                average=parts_average, average_weight=weights[part],
-            )  # fmt: skip
-        close(parts, whole, 1e-12)
-        close(parts_average, whole_average, 1e-12)
+    whole, whole_average = case.w.copy(), np.zeros(case.dim)
+    parts, parts_average = case.w.copy(), np.zeros(case.dim)
+    common = {"alpha": 0.1, "w_radius": 1.0}
+    case.sgd(whole, indices, steps, **common, average=whole_average, average_weight=weights)
+    for part in np.split(np.arange(301), [1, 2, 100, 100, 300]):
+        case.sgd(parts, indices[part], steps[part], **common, average=parts_average,
+                 average_weight=weights[part])  # fmt: skip
+    close(parts, whole, 1e-12)
+    close(parts_average, whole_average, 1e-12)
 
     for tau1 in (0.5, 0.3):
         arguments = {"alpha": 0.02, "smoothness": case.smoothness(), "tau1": tau1}
@@ -506,21 +450,15 @@ def test_ctrl_c_ends_a_long_epoch(layout, ctrl_c):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("layout", ["float64", "float32"])
-@pytest.mark.parametrize("clip_norm", [np.inf, 0.5])
 @pytest.mark.parametrize("w_radius", [np.inf, 2.0])
-def test_a_non_finite_entry_is_never_turned_into_a_finite_one(
-    isa, layout, value, clip_norm, w_radius
-):
+def test_a_non_finite_entry_is_never_turned_into_a_finite_one(isa, layout, value, w_radius):
     case = Case(layout, 30, 9)
     X = np.array(case.rows[:, :-1], dtype=layout)
     X[17, 4] = value
     kernel = _kernels.DenseRows(X, case.y, 1.0)
-    kernel.set_inverse_norm(np.ones(30, dtype=np.float32))
-    options = {"clip_norm": clip_norm, "w_radius": w_radius}
-    for batch in (1, 2):
-        with pytest.raises(FloatingPointError, match="NaN or infinity"):
-            _kernels.sgd_epoch(kernel, case.loss.spec, case.w.copy(), np.arange(30), 0.1,
-                               batch=batch, **options)  # fmt: skip
+    with pytest.raises(FloatingPointError, match="NaN or infinity"):
+        _kernels.sgd_epoch(kernel, case.loss.spec, case.w.copy(), np.arange(30), 0.1,
+                           w_radius=w_radius)  # fmt: skip
     with pytest.raises(FloatingPointError, match="NaN or infinity"):
         _kernels.katyusha_epoch(
             kernel, case.loss.spec, case.w.copy(), case.w.copy(), np.zeros(10), np.zeros(1),
@@ -531,19 +469,16 @@ def test_a_non_finite_entry_is_never_turned_into_a_finite_one(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("where", ["w", "noise", "step", "snapshot_gradient", "average"])
+@pytest.mark.parametrize("where", ["w", "step", "snapshot_gradient", "average"])
 def test_non_finite_arguments(isa, layout, value, where):
     case = Case(layout, 30, 9)
     arrays = {
-        "w": case.w.copy(), "noise": np.zeros((30, case.dim)), "step": np.full(30, 0.1),
+        "w": case.w.copy(), "step": np.full(30, 0.1),
         "snapshot_gradient": np.zeros(case.dim), "average": np.zeros(case.dim),
     }  # fmt: skip
     arrays[where].flat[3] = value
-    if where == "snapshot_gradient":
-        del arrays["noise"]
     with pytest.raises(FloatingPointError, match="NaN or infinity"):
-        case.sgd(arrays.pop("w"), np.arange(30), arrays.pop("step"), clip_norm=0.5, w_radius=1.0,
-                 **arrays)  # fmt: skip
+        case.sgd(arrays.pop("w"), np.arange(30), arrays.pop("step"), w_radius=1.0, **arrays)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -567,9 +502,12 @@ def test_clipping_does_not_hide_a_margin_that_overflows(isa, layout, batch):
     else:
         kernel = _kernels.DenseRows(row.astype(layout), np.ones(1), 1.0)
     kernel.set_inverse_norm(np.full(1, 1e-31, dtype=np.float32))
-    indices = np.zeros(2, dtype=np.int64)
+    indices, start = np.zeros(2, dtype=np.int64), np.arange(0, 3, batch)
     with pytest.raises(FloatingPointError, match="too large"):
-        _kernels.sgd_epoch(kernel, case.loss.spec, w, indices, 1e-3, batch=batch, clip_norm=1.0)
+        _kernels.private_epoch(
+            kernel, case.loss.spec, w, 1e-3, sampling="given", noise="none", indices=indices,
+            batch_start=start, divisor=1.0, clip_norm=1.0,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -591,20 +529,7 @@ def test_arguments_are_checked(layout):
         sgd(w=np.zeros(dim + 1))
     with pytest.raises(ValueError, match="step must have 10 entries; got 9"):
         sgd(step=np.zeros(9))
-    with pytest.raises(ValueError, match=r"noise must have shape \(10, 5\); got \(9, 5\)"):
-        sgd(noise=np.zeros((9, dim)))
-    for batch in (0, 3, -1):
-        with pytest.raises(ValueError, match="batch must be positive and divide"):
-            sgd(batch=batch)
-    with pytest.raises(ValueError, match="divisor must be given"):
-        sgd(batch_start=np.array([0, 10]))
-    for bad in ([0, 9], [1, 10], [0, 5]):
-        with pytest.raises(ValueError, match="batch_start must begin with 0 and end with 10"):
-            sgd(batch_start=np.array(bad), divisor=1.0)
-    with pytest.raises(ValueError, match="outside its documented range"):
-        sgd(batch_start=np.array([0, 7, 3, 10]), divisor=1.0)
-    for options in ({"alpha": -1.0}, {"alpha": np.nan}, {"clip_norm": 0.0}, {"w_radius": -1.0},
-                    {"w_radius": np.nan}, {"divisor": 0.0}):  # fmt: skip
+    for options in ({"alpha": -1.0}, {"alpha": np.nan}, {"w_radius": -1.0}, {"w_radius": np.nan}):
         with pytest.raises(ValueError, match="outside its documented range"):
             sgd(**options)
     same = np.zeros(dim)
@@ -613,7 +538,6 @@ def test_arguments_are_checked(layout):
     with pytest.raises(TypeError, match="rows must be DenseRows or CsrRows; got ndarray"):
         _kernels.sgd_epoch(case.rows, case.loss.spec, case.w, ten, 0.1)
     sgd(np.array([], dtype=np.int64))
-    sgd(np.array([], dtype=np.int64), batch_start=np.array([0, 0, 0]), divisor=1.0)
 
     def katyusha(indices=ten, z=None, **changed):
         arguments = {"alpha": 0.1, "smoothness": 1.0, "tau1": 0.3, **case.snapshot_arguments()}

@@ -118,5 +118,8 @@ def test_epochs_read_what_was_set_last(rows_of, name, dtype):
     getattr(kernel, f"set_{name}")(np.linspace(0.1, 0.5, 10).astype(dtype))
     kernel.gradient(7, 8, LOGISTIC, w, clip_norm, np.inf, out)
     assert out.any()
-    _kernels.sgd_epoch(kernel, LOGISTIC, moved, np.array([7]), 1.0, clip_norm=clip_norm)
+    _kernels.private_epoch(
+        kernel, LOGISTIC, moved, 1.0, sampling="given", noise="none", indices=np.array([7]),
+        batch_start=np.array([0, 1]), divisor=1.0, clip_norm=clip_norm,
+    )  # fmt: skip
     np.testing.assert_allclose(moved, w - out, rtol=1e-13)

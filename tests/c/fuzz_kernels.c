@@ -240,16 +240,12 @@ static void fuzz_epochs(source *s, const problem *p, const dpfast_loss *loss, co
     }
     memset(&sgd, 0, sizeof sgd);
     sgd.alpha = flags & 2 ? positive(s, 1.0) : 0.0;
-    sgd.clip_norm = s->tame || e->clip > 0.0 ? e->clip : 1.0;
     sgd.w_radius = flags & 4 ? positive(s, 8.0) : INFINITY;
     sgd.snapshot_derivative = flags & 8 ? derivative : NULL;
     sgd.snapshot_gradient = flags & 8 ? snapshot : NULL;
     sgd.n_steps = n_steps;
     sgd.indices = indices;
-    sgd.batch = batch;
-    sgd.divisor = (double)batch;
     sgd.step = &step;
-    sgd.noise = flags & 16 ? noise : NULL;
     sgd.w = w;
     sgd.average = average;
     sgd.work = work;
@@ -281,7 +277,7 @@ static void fuzz_epochs(source *s, const problem *p, const dpfast_loss *loss, co
 
     memset(&epoch, 0, sizeof epoch);
     epoch.alpha = sgd.alpha;
-    epoch.clip_norm = sgd.clip_norm;
+    epoch.clip_norm = s->tame || e->clip > 0.0 ? e->clip : 1.0;
     epoch.w_radius = sgd.w_radius;
     epoch.momentum = flags & 32 ? 0.5 : 0.0;
     epoch.divisor = (double)batch;

@@ -90,36 +90,29 @@ static void free_problem(problem *p)
     free(p->inverse_norm); free(p->indptr); free(p->columns);
 }
 
-static void check_sgd(const problem *p, ptrdiff_t batch, int noisy, int svrg, double w_radius,
-                      unsigned *state)
+static void check_sgd(const problem *p, int svrg, double w_radius, unsigned *state)
 {
     const dpfast_loss logistic = {0, 0.0, 0.0};
-    const ptrdiff_t steps = batch < 100 ? STEPS : 5; /* a sanitized step on many rows is slow */
-    int64_t *indices = malloc((size_t)(steps * batch) * sizeof *indices);
-    double *w = uniforms(p->dim, state), *step = uniforms(steps, state);
+    int64_t *indices = malloc(STEPS * sizeof *indices);
+    double *w = uniforms(p->dim, state), *step = uniforms(STEPS, state);
     double *w_csr = copy(p->dim, w), *average = calloc((size_t)p->dim, sizeof *average);
     double *average_csr = calloc((size_t)p->dim, sizeof *average), *work = copy(p->dim, w);
-    double *weight = uniforms(steps, state), *derivative = uniforms(p->n, state);
+    double *weight = uniforms(STEPS, state), *derivative = uniforms(p->n, state);
     double *gradient = uniforms(p->dim, state);
-    double *noise = noisy ? uniforms(steps * p->dim, state) : NULL;
     dpfast_sgd epoch;
     ptrdiff_t k;
-    for (k = 0; k < steps * batch; k++) {
+    for (k = 0; k < STEPS; k++) {
         indices[k] = (int64_t)((0.5 + 0.4999 * uniform(state)) * (double)p->n);
     }
     memset(&epoch, 0, sizeof epoch);
     epoch.alpha = 0.3;
-    epoch.clip_norm = 0.4;
     epoch.w_radius = w_radius;
     epoch.snapshot_derivative = svrg ? derivative : NULL;
     epoch.snapshot_gradient = svrg ? gradient : NULL;
-    epoch.n_steps = steps;
+    epoch.n_steps = STEPS;
     epoch.indices = indices;
-    epoch.batch = batch;
-    epoch.divisor = (double)batch;
     epoch.step = step;
     epoch.step_stride = 1;
-    epoch.noise = noise;
     epoch.average_weight = weight;
     epoch.work = work;
     epoch.w = w;
@@ -134,15 +127,15 @@ static void check_sgd(const problem *p, ptrdiff_t batch, int noisy, int svrg, do
     epoch.average_weight = NULL;
     CHECK(dpfast_dense_sgd_epoch(&p->dense, &logistic, &epoch) == DPFAST_OK);
 
-    indices[steps * batch - 1] = p->n;
+    indices[STEPS - 1] = p->n;
     CHECK(dpfast_dense_sgd_epoch(&p->dense, &logistic, &epoch) == DPFAST_ERR_ARGUMENT);
     CHECK(dpfast_csr_sgd_epoch(&p->csr, &logistic, &epoch) == DPFAST_ERR_ARGUMENT);
-    indices[steps * batch - 1] = 0;
+    indices[STEPS - 1] = 0;
     w_csr[p->dim - 1] = NAN;
     CHECK(dpfast_dense_sgd_epoch(&p->dense, &logistic, &epoch) == DPFAST_ERR_NONFINITE);
     CHECK(dpfast_csr_sgd_epoch(&p->csr, &logistic, &epoch) == DPFAST_ERR_NONFINITE);
     free(indices); free(w); free(w_csr); free(step); free(average); free(average_csr); free(work);
-    free(weight); free(derivative); free(gradient); free(noise);
+    free(weight); free(derivative); free(gradient);
 }
 
 static void check_katyusha(const problem *p, double tau1, double w_radius, unsigned *state)
@@ -202,7 +195,7 @@ static void check_arguments(void)
 {
     const double x[2] = {1.0, 2.0}, y[2] = {1.0, -1.0}, step = 0.1;
     const dpfast_loss logistic = {0, 0.0, 0.0}, unknown = {-1, 0.0, 0.0};
-    const int64_t indices[2] = {0, 1}, decreasing[3] = {0, 2, 1}, empty[3] = {0, 0, 0};
+    const int64_t indices[2] = {0, 1};
     double w = 0.5, work;
     dpfast_dense rows;
     dpfast_sgd epoch;
@@ -212,24 +205,14 @@ static void check_arguments(void)
     rows.d = rows.row_stride = 1;
     rows.x = x;
     rows.target = y;
-    epoch.clip_norm = epoch.w_radius = INFINITY;
+    epoch.w_radius = INFINITY;
     epoch.n_steps = 2;
     epoch.indices = indices;
-    epoch.batch = 1;
-    epoch.divisor = 1.0;
     epoch.step = &step;
     epoch.w = &w;
     epoch.work = &work;
     CHECK(dpfast_dense_sgd_epoch(&rows, &logistic, &epoch) == DPFAST_OK);
     CHECK(dpfast_dense_sgd_epoch(&rows, &unknown, &epoch) == DPFAST_ERR_ARGUMENT);
-    epoch.batch_start = empty;
-    CHECK(dpfast_dense_sgd_epoch(&rows, &logistic, &epoch) == DPFAST_OK);
-    epoch.batch_start = decreasing;
-    CHECK(dpfast_dense_sgd_epoch(&rows, &logistic, &epoch) == DPFAST_ERR_ARGUMENT);
-    epoch.batch_start = NULL;
-    epoch.batch = PTRDIFF_MAX;
-    CHECK(dpfast_dense_sgd_epoch(&rows, &logistic, &epoch) == DPFAST_ERR_ARGUMENT);
-    epoch.batch = 1;
     epoch.step_stride = 2;
     CHECK(dpfast_dense_sgd_epoch(&rows, &logistic, &epoch) == DPFAST_ERR_ARGUMENT);
     epoch.step_stride = 0;
@@ -254,11 +237,10 @@ int main(void)
         if (!in_use(isa)) continue;
         for (k = 0; k < 2 * (int)(sizeof sizes / sizeof sizes[0]); k++) {
             problem p = make_problem(sizes[k / 2][0], sizes[k / 2][1], k % 2 ? 0.5 : 0.0, &state);
-            check_sgd(&p, 1, 0, 0, INFINITY, &state);
-            check_sgd(&p, 1, 0, 1, 0.5, &state);
-            check_sgd(&p, 1, 1, 0, 0.5, &state);
-            check_sgd(&p, 3, 0, 1, INFINITY, &state);
-            check_sgd(&p, 300, 1, 1, 0.5, &state);
+            check_sgd(&p, 0, INFINITY, &state);
+            check_sgd(&p, 0, 0.5, &state);
+            check_sgd(&p, 1, INFINITY, &state);
+            check_sgd(&p, 1, 0.5, &state);
             check_katyusha(&p, 0.5, INFINITY, &state);
             check_katyusha(&p, 0.2, INFINITY, &state);
             check_katyusha(&p, 0.2, 0.5, &state);

@@ -1,26 +1,19 @@
-/* Stochastic epochs on rows of any content, in the shapes below; steps, noise and rows arbitrary. */
+/* Stochastic epochs on rows of any content, in the shapes below; steps and rows arbitrary. */
 #include "any.h"
 
 enum { STEPS = 9 }; /* more than are fetched ahead */
 
-/* Batches of `batch` rows, or of 1, 3, 0, 0, ... rows if it is 0. */
-static dpfast_sgd any_sgd(ptrdiff_t n, ptrdiff_t dim, ptrdiff_t batch, int full)
+static dpfast_sgd any_sgd(ptrdiff_t n, ptrdiff_t dim, int full)
 {
-    static const int64_t starts[STEPS + 1] = {2, 3, 6, 6, 6, 6, 7, 7, 7, 7};
     dpfast_sgd epoch;
     epoch.alpha = any_double();
-    epoch.clip_norm = any_positive();
     epoch.w_radius = full ? any_positive() : INFINITY;
     epoch.snapshot_derivative = full ? any_doubles(n) : NULL;
     epoch.snapshot_gradient = full ? any_doubles(dim) : NULL;
     epoch.n_steps = n > 0 ? STEPS : 0;
-    epoch.batch = batch;
-    epoch.batch_start = batch == 0 ? starts : NULL;
-    epoch.indices = n > 0 ? any_indices(batch == 0 ? 7 : STEPS * batch, (int)n) : NULL;
-    epoch.divisor = any_double();
+    epoch.indices = n > 0 ? any_indices(STEPS, (int)n) : NULL;
     epoch.step_stride = full;
     epoch.step = any_doubles(full ? STEPS : 1);
-    epoch.noise = NULL;
     epoch.average_weight = full ? any_doubles(STEPS) : NULL;
     epoch.w = any_doubles(dim);
     epoch.average = full ? any_doubles(dim) : NULL;
@@ -53,17 +46,12 @@ static void check_dense(ptrdiff_t n, ptrdiff_t d, ptrdiff_t gap, dpfast_scalar s
     const ptrdiff_t dim = dimension_of(d, sign);
     const dpfast_dense rows = any_dense(n, d, gap, scalar, sign);
     const dpfast_loss loss = some_loss();
-    dpfast_sgd epoch = any_sgd(n, dim, 1, gap > 0);
+    dpfast_sgd epoch = any_sgd(n, dim, gap > 0);
     dpfast_katyusha katyusha = any_katyusha(n, dim, gap > 0 ? any_positive() : INFINITY);
     dpfast_dense_sgd_epoch(&rows, &loss, &epoch);
     epoch.snapshot_gradient = epoch.snapshot_derivative = NULL;
     dpfast_dense_sgd_epoch(&rows, &loss, &epoch);
-    epoch.noise = any_doubles(STEPS * dim);
-    dpfast_dense_sgd_epoch(&rows, &loss, &epoch);
-    epoch = any_sgd(n, dim, 0, gap == 0);
-    dpfast_dense_sgd_epoch(&rows, &loss, &epoch);
-    epoch = any_sgd(n, dim, 5, gap > 0);
-    epoch.noise = PERHAPS(any_doubles(STEPS * dim));
+    epoch = any_sgd(n, dim, gap == 0);
     dpfast_dense_sgd_epoch(&rows, &loss, &epoch);
     dpfast_dense_katyusha_epoch(&rows, &loss, &katyusha);
 }
@@ -75,14 +63,10 @@ static void check_csr(ptrdiff_t n, ptrdiff_t d, ptrdiff_t each, ptrdiff_t more,
     const dpfast_csr rows =
         any_csr(n, d, each, more, indptr_type, index_type, value_type, sign);
     const dpfast_loss loss = some_loss();
-    dpfast_sgd epoch = any_sgd(n, dim, 1, sign > 0);
+    dpfast_sgd epoch = any_sgd(n, dim, sign > 0);
     dpfast_katyusha katyusha = any_katyusha(n, dim, INFINITY);
     dpfast_csr_sgd_epoch(&rows, &loss, &epoch);
-    epoch.noise = any_doubles(STEPS * dim);
-    dpfast_csr_sgd_epoch(&rows, &loss, &epoch);
-    epoch = any_sgd(n, dim, 0, sign == 0);
-    dpfast_csr_sgd_epoch(&rows, &loss, &epoch);
-    epoch = any_sgd(n, dim, 5, sign > 0);
+    epoch = any_sgd(n, dim, sign == 0);
     dpfast_csr_sgd_epoch(&rows, &loss, &epoch);
     dpfast_csr_katyusha_epoch(&rows, &loss, &katyusha);
     katyusha = any_katyusha(n, dim, any_positive());
@@ -95,7 +79,7 @@ static void check_refusals(void)
     dpfast_dense dense = any_dense(3, 2, 0, DPFAST_FLOAT64, 1);
     dpfast_csr csr = any_csr(3, 2, 1, 2, DPFAST_INT32, DPFAST_INT32, DPFAST_FLOAT64, 1);
     const dpfast_loss loss = some_loss();
-    dpfast_sgd epoch = any_sgd(3, 3, 1, 0);
+    dpfast_sgd epoch = any_sgd(3, 3, 0);
     dpfast_katyusha katyusha = any_katyusha(3, 3, INFINITY);
     dpfast_loss none;
     Frama_C_make_unknown((char *)&none, sizeof none);

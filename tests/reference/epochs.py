@@ -12,27 +12,18 @@ def project(w, radius):
     return w * (radius / norm) if norm > radius else w
 
 
-def clipped_gradient(rows, target, weight, derivative, i, w, clip_norm):
-    """Weighted gradient of row i's loss, the whole vector clipped as in DP-SGD (Abadi et al. 2016,
-    Algorithm 1)."""
-    gradient = derivative(rows[i] @ w, target[i]) * rows[i]
-    norm = np.linalg.norm(gradient)
-    return weight[i] * (gradient * (clip_norm / norm) if norm > clip_norm else gradient)
+def row_gradient(rows, target, weight, derivative, i, w):
+    """Weighted gradient of row i's loss."""
+    return weight[i] * derivative(rows[i] @ w, target[i]) * rows[i]
 
 
-def sgd(rows, target, weight, derivative, w, batches, steps, *, alpha=0.0, clip_norm=np.inf,
-        w_radius=np.inf, noise=None, divisor=1.0, average_weight=None):  # fmt: skip
-    """Projected (mini-batch) stochastic gradient descent (Lowy & Razaviyayn 2021, Algorithm 3, and
-    with noise DP-SGD); returns the last iterate and the weighted sum of all but the first."""
+def sgd(rows, target, weight, derivative, w, indices, steps, *, alpha=0.0, w_radius=np.inf,
+        average_weight=None):  # fmt: skip
+    """Projected stochastic gradient descent (Lowy & Razaviyayn 2021, Algorithm 3); returns the last
+    iterate and the weighted sum of all but the first."""
     average = np.zeros_like(w)
-    for t, (batch, step) in enumerate(zip(batches, steps, strict=True)):
-        g = sum(
-            (clipped_gradient(rows, target, weight, derivative, i, w, clip_norm) for i in batch),
-            np.zeros_like(w),
-        )
-        g = g / divisor + alpha * w
-        if noise is not None:
-            g = g + noise[t]
+    for t, (i, step) in enumerate(zip(indices, steps, strict=True)):
+        g = row_gradient(rows, target, weight, derivative, i, w) + alpha * w
         w = project(w - step * g, w_radius)
         average = average + (1.0 if average_weight is None else average_weight[t]) * w
     return w, average
@@ -40,7 +31,7 @@ def sgd(rows, target, weight, derivative, w, batches, steps, *, alpha=0.0, clip_
 
 def full_gradient(rows, target, weight, derivative, w, alpha):
     n = len(rows)
-    losses = sum(clipped_gradient(rows, target, weight, derivative, i, w, np.inf) for i in range(n))
+    losses = sum(row_gradient(rows, target, weight, derivative, i, w) for i in range(n))
     return losses / n + alpha * w
 
 
@@ -50,8 +41,7 @@ def svrg(rows, target, weight, derivative, snapshot, w, indices, step, *, alpha=
     returns the last iterate and the sum of all but the first."""
 
     def gradient(i, at):
-        loss = clipped_gradient(rows, target, weight, derivative, i, at, np.inf)
-        return loss + alpha * at
+        return row_gradient(rows, target, weight, derivative, i, at) + alpha * at
 
     mu = full_gradient(rows, target, weight, derivative, snapshot, alpha)
     total = np.zeros_like(w)
@@ -72,8 +62,8 @@ def katyusha(rows, target, weight, derivative, snapshot, z, y, indices, *, alpha
         x = tau1 * z + tau2 * snapshot + (1.0 - tau1 - tau2) * y
         g = (
             mu
-            + clipped_gradient(rows, target, weight, derivative, i, x, np.inf)
-            - clipped_gradient(rows, target, weight, derivative, i, snapshot, np.inf)
+            + row_gradient(rows, target, weight, derivative, i, x)
+            - row_gradient(rows, target, weight, derivative, i, snapshot)
         )
         # argmin ||z' - z||^2 / (2 gamma) + <g, z'> + alpha ||z'||^2 / 2 over the ball
         z = project((z / gamma - g) / (1.0 / gamma + alpha), w_radius)
