@@ -25,9 +25,9 @@ extern "C" {
  *   w <- P((1 - h_t alpha) w - h_t g),   average <- average + average_weight_t w,
  *
  * P the projection on the ball of radius w_radius about 0.  Without a snapshot s~ and g~ are 0:
- * SGD.  With the derivatives s~ and the mean loss gradient g~ of a snapshot w~ it is SVRG (Johnson &
- * Zhang 2013, Figure 1): the step there is grad f_i(w) - grad f_i(w~) + grad F(w~) with the ridge in
- * every f_i, and the ridge's terms in w~ cancel. */
+ * SGD.  With the derivatives s~ and the mean loss gradient g~ of a snapshot w~ it is SVRG (Johnson
+ * & Zhang 2013, Figure 1): the step there is grad f_i(w) - grad f_i(w~) + grad F(w~) with the ridge
+ * in every f_i, and the ridge's terms in w~ cancel. */
 typedef struct dpfast_sgd {
     double alpha;    /* ridge of the mean loss, >= 0 */
     double w_radius; /* > 0; infinity: no projection */
