@@ -51,7 +51,9 @@ _KEYS = (
 )
 _ERRORS, _PRIOR = "standard_errors", "as_prior"
 _RANGES, _KEPT = "column_ranges", "prediction_range"
-_OPTIONAL = {_ERRORS, _PRIOR, _RANGES, _KEPT}
+# Programs that write JSON anew may sort its keys, and coefficients have the columns' places alone.
+_ORDER = "column_order"
+_OPTIONAL = {_ERRORS, _PRIOR, _RANGES, _KEPT, _ORDER}
 
 
 class StandardErrors(NamedTuple):
@@ -200,6 +202,7 @@ def _is_definite(covariance: NDArray[np.float64] | None) -> bool:
 
 def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
     """Write a model file; a file of that name is replaced only once the new one is complete."""
+    schema = model.schema.to_dict()
     document: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -207,7 +210,8 @@ def write_model(path: str | os.PathLike[str], model: StoredModel) -> None:
         "family": model.family,
         "parameters": model.parameters,
         "classes_together": model.classes_together,
-        "schema": model.schema.to_dict(),
+        "schema": schema,
+        _ORDER: list(schema["columns"]),
         "coef": model.coef.tolist(),
         "intercept": model.intercept.tolist(),
         **_written(model.errors),
@@ -281,7 +285,7 @@ def _parse(document: Any) -> StoredModel:
         raise ModelFileError("dpfast_version must be text.")
     if not isinstance(document["classes_together"], bool):
         raise ModelFileError("classes_together must be true or false.")
-    schema = _schema(document["schema"])
+    schema = _schema(document["schema"], document.get(_ORDER))
     try:
         model = StoredModel(
             schema,
@@ -307,9 +311,15 @@ def _parse(document: Any) -> StoredModel:
     return model
 
 
-def _schema(data: Any) -> TableSchema:
+def _schema(data: Any, order: Any) -> TableSchema:
+    """The schema, with its columns in this order; files of earlier versions do not have it."""
     if not isinstance(data, dict) or not isinstance(data.get("columns"), dict):
         raise ModelFileError('schema must be an object with "columns".')
+    if order is not None:
+        texts = isinstance(order, list) and all(isinstance(name, str) for name in order)
+        if not texts or sorted(order) != sorted(data["columns"]):
+            raise ModelFileError(f"{_ORDER} must list the columns of the schema.")
+        data = {**data, "columns": {name: data["columns"][name] for name in order}}
     try:
         schema = TableSchema.from_bounds(data)
     except DataError as error:

@@ -132,7 +132,7 @@ class TestFile:
         # Nothing else may ever be written: what is in the file is released.
         assert list(document) == [
             *("format", "version", "dpfast_version", "family", "parameters", "classes_together"),
-            *("schema", "coef", "intercept", "privacy", "sha256"),
+            *("schema", "column_order", "coef", "intercept", "privacy", "sha256"),
         ]
         assert document["format"] == "dpfast-model"
         assert document["version"] == 2
@@ -140,6 +140,20 @@ class TestFile:
         assert document["dpfast_version"] == __version__
         assert len(document["coef"][0]) == 3
         assert document["privacy"]["events"][0]["stddev"] == 4.5
+
+    def test_sorted_keys_leave_each_coefficient_its_column(self, path, document):
+        # As programs write that know no order of keys; the checksum knows none, either.
+        expected = TableModel.load(path).decision_function(TABLE)
+        columns = document["schema"]["columns"]
+        document["schema"]["columns"] = dict(reversed(columns.items()))
+        path.write_text(json.dumps(document))
+        assert list(read_model(path).schema.to_dict()["columns"]) == list(columns)
+        np.testing.assert_array_equal(TableModel.load(path).decision_function(TABLE), expected)
+
+    def test_files_of_earlier_versions_have_no_order_of_columns(self, path, document):
+        del document["column_order"]
+        path.write_text(json.dumps(sealed(document)))
+        assert read_model(path).schema == model().schema
 
     def test_what_a_later_fit_begins_with(self, path):
         root = np.random.default_rng(0).standard_normal((4, 4))
@@ -290,6 +304,9 @@ class TestFile:
             ({"schema": BOUNDS}, 'schema must be an object with "columns"'),
             ({"schema": {"columns": BOUNDS}}, "schema: target must name the column"),
             ({"schema": {"columns": BOUNDS, "target": "y"}}, "schema is not as a fit writes it"),
+            ({"column_order": ["age", "age", "y"]}, "column_order must list the columns"),
+            ({"column_order": ["age", 1, "y"]}, "column_order must list the columns"),
+            ({"column_order": "age"}, "column_order must list the columns"),
             ({"privacy": {}}, "not a privacy report"),
             ({"privacy": None}, "not a privacy report"),
         ],
