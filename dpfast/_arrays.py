@@ -170,7 +170,8 @@ def check_alike(name: str, values: NDArray[Any], classes: NDArray[Any]) -> None:
         wrapped = (
             " (If scikit-learn made the numbers, as VotingClassifier, StackingClassifier and "
             "cross_val_predict with method='predict_proba' do, declare "
-            f"classes={list(range(len(classes)))}: the places of the texts in sorted order.)"
+            f"classes={list(range(len(classes)))}: the places of the texts in sorted order; of two "
+            "classes at a time, as OneVsRestClassifier and OneVsOneClassifier do, classes=[0, 1].)"
         )
         raise ValueError(
             f"{name} must hold labels such as the classes, which are {words[declared]}; got "

@@ -39,6 +39,8 @@ class GammaRegressor(PrivateTweedieRegressor):
     (True, True)
     """
 
+    _ratio = "mean ratio"
+
     def _family(self) -> Loss:
         return Loss("gamma")
 

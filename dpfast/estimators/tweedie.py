@@ -46,6 +46,8 @@ class TweedieRegressor(PrivateTweedieRegressor):
 
     power: float = 1.5
 
+    _ratio = "mean ratio"
+
     def _family(self) -> Loss:
         power = self.deviance_power
         if power == 1.0:

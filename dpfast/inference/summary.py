@@ -29,8 +29,8 @@ class Summary:
     level : float
         Of the intervals.
     ratio : str
-        What coefficients are the logarithms of, "odds ratio" or "rate ratio", which is then shown;
-        empty if they are none.
+        What coefficients are the logarithms of, which is then shown: "odds ratio", of counts "rate
+        ratio", of costs and durations "mean ratio"; empty if they are none.
     notes : tuple of str
     """
 

@@ -206,7 +206,7 @@ class Certificate:
         ]
         return [
             ("What is released", [*subject, *verdict]),
-            ("The guarantee", sentences[:2]),
+            ("The guarantee", sentences[: 3 if report.prior else 2]),
             (
                 f"What it leaves to an attacker who knows everything but one {noun}",
                 [f"{text} {_percent(share)}." for text, share in percent.items()],

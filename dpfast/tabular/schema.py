@@ -348,6 +348,11 @@ def _parts(bounds: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             "the bounds must be one JSON object {column: [low, high] or [category, ...]}; "
             f"got {show(bounds)}."
         )
+    if bounds.get("format") == "dpfast-model":
+        raise DataError(
+            'the bounds must be a declaration of columns; got a model file. The entry "schema" in '
+            "it is the declaration of its fit."
+        )
     bounds = {name: _plain(entry) for name, entry in bounds.items()}
     if isinstance(bounds.get("columns"), Mapping):
         columns = dict(bounds["columns"])

@@ -208,15 +208,17 @@ def positive(name, n=12_000):
 
 @pytest.mark.parametrize("cov_type", ["robust", "nonrobust"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_families_have_rate_ratios(name, cov_type):
+def test_families_have_ratios_of_means(name, cov_type):
     X, y = positive(name)
     model = family(name, cov_type=cov_type).fit(pd.DataFrame(X, columns=NAMES), y)
     assert model.privacy_.epsilon <= 1.0
     estimates = np.append(model.coef_, model.intercept_)
     assert np.all(np.abs(estimates - [0.6, -0.4, 0.0, 0.5]) < 4.5 * model.bse_)
     frame = model.summary().to_frame()
-    np.testing.assert_allclose(frame["rate ratio"], np.exp(estimates))
-    np.testing.assert_allclose(frame["rr [0.025"], np.exp(model.conf_int().to_numpy()[:, 0]))
+    ratio = "mean" if name in ("gamma", "tweedie") else "rate"
+    np.testing.assert_allclose(frame[f"{ratio} ratio"], np.exp(estimates))
+    ends = model.conf_int().to_numpy()
+    np.testing.assert_allclose(frame[f"{ratio[0]}r [0.025"], np.exp(ends[:, 0]))
 
 
 @pytest.mark.parametrize("cov_type", ["robust", "nonrobust"])

@@ -154,7 +154,7 @@ def test_bounds_from_the_data(case):
         with pytest.raises(ValueError, match=r"y must be >=? ?0.*Declare target_bounds"):
             make(target_bounds=None).fit(X, np.where(np.arange(len(y)) == 5, -1.0, y))
         if power == 2.0:
-            with pytest.raises(ValueError, match=r"y must be > 0"):
+            with pytest.raises(ValueError, match=r"y must be > 0.*zeros .* TweedieRegressor"):
                 make(target_bounds=None).fit(X, np.where(np.arange(len(y)) == 5, 0.0, y))
         constant = make(target_bounds=None, epsilon=100.0).fit(X, np.full(len(y), 4.0))
     np.testing.assert_allclose(constant.predict(X), 4.0, rtol=0.2)
@@ -335,6 +335,10 @@ class TestExposure:
             model = cls(data_norm=1.0, target_bounds=(0, 3))
             with pytest.raises(TypeError, match="got exposure"):
                 model.fit(np.ones((9, 1)), np.ones(9), exposure=np.ones(9))
+
+    def test_offsets_are_said_to_be_logarithms_of_them(self):
+        with pytest.raises(TypeError, match=r"got offset.*take: exposure=numpy\.exp\(offset\)"):
+            PoissonRegressor(data_norm=1.0).fit(np.ones((9, 1)), np.ones(9), offset=np.ones(9))
 
 
 class TestNegativeBinomial:

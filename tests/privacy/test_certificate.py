@@ -107,6 +107,12 @@ class TestCertificate:
         leaky = Certificate(report(GAUSSIAN, notes=("data_norm was taken from the data",)))
         assert "data_norm was taken from the data." in leaky.objections()[0]
 
+    def test_a_prior_is_named(self):
+        began = "It began with a prior, which it says nothing about: january.json."
+        made = Certificate(report(GAUSSIAN, prior="january.json"))
+        assert began in dict(made.sections())["The guarantee"]
+        assert "prior" not in str(Certificate(report(GAUSSIAN)))
+
     def test_words_and_numbers_agree(self):
         made = report(GAUSSIAN, GAUSSIAN)
         certificate = Certificate(made, {"file": "m.json"})

@@ -299,6 +299,7 @@ class TestRoles:
         ("bounds", "message"),
         [
             ([], "must be one JSON object"),
+            ({"format": "dpfast-model", "schema": {}}, 'got a model file. The entry "schema"'),
             ({"a": [0, 1], "y": ["n", "p"]}, "target must name the column to predict"),
             ({"a": [0, 1], "target": "y"}, "the target 'y' is not in the bounds"),
             ({"y": ["n", "p"], "target": "y"}, "only the target 'y' is declared"),
