@@ -907,15 +907,19 @@ def _drawn_to_prior(
     """
     precision = moderate_effects(shape, coordinates)
     pull = np.sqrt(precision)[:, None] * coordinates.transform * deviation
-    own = np.diagonal(pull)
-    mixed = np.count_nonzero(pull) > np.count_nonzero(own)
-    if v.ndim == 1 and not coordinates.columns.ranged.any():
-        values, found = own**2, v / deviation
+    mixed = np.count_nonzero(pull) > np.count_nonzero(np.diagonal(pull))
+    # Whose bounds may be far too wide: no range of theirs was learned.
+    wide = np.ones(shape.dim, dtype=bool)
+    wide[: shape.n_features] = ~coordinates.columns.ranged
+    # With a log link the first vector is of the weights, and the others are of their noise.
+    if shape.loss.log_link or (v.ndim == 1 and wide.all()):
+        found = (v if v.ndim == 1 else v[:, 0]) / deviation
+        values = np.square(np.diagonal(pull)) * wide
         if mixed:
-            values, vectors = np.linalg.eigh(pull.T @ pull)
+            values, vectors = np.linalg.eigh(pull[wide].T @ pull[wide])
             found = vectors.T @ found
-        pull = pull / math.sqrt(_evident_spread(found, values))
-        own = np.diagonal(pull)
+        pull[wide] /= math.sqrt(_evident_spread(found, values))
+    own = np.diagonal(pull)
     if not mixed:
         return np.asarray((v.T / (1.0 + own**2)).T)
     system = np.eye(len(v)) + pull.T @ pull
@@ -937,7 +941,7 @@ def _evident_spread(found: Vector, precision: Vector) -> float:
     >>> _evident_spread(np.array([1.0, -2.0, 0.5]), np.full(3, 10.0))
     1.0
     """
-    pulled = precision > _NO_PULL
+    pulled = precision > _NO_PULL * max(1.0, float(precision.max(initial=0.0)))
     wider = _SPREADS[:, None] / precision[pulled]
     squares = np.square(found[pulled]) / (1.0 + wider)
     likelihood = -0.5 * (np.log1p(wider) + squares).sum(axis=1) - 0.5 * np.log(_SPREADS)

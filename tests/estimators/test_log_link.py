@@ -406,6 +406,17 @@ def test_few_rows_predict_the_middle_of_declared_bounds(cls, bounds):
     assert 0.25 < np.log(prediction / low) / np.log(high / low) < 0.85
 
 
+@pytest.mark.parametrize(("data_norm", "epsilon"), [(100.0, 1.0), (1000.0, 4.0)])
+def test_a_flag_beside_an_age_in_years_keeps_its_effect(data_norm, epsilon):
+    # Bounds of a row are far too wide for the flag, so that its effect across them is enormous.
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(18, 90, 40_000), rng.random(40_000) < 0.5]).astype(float)
+    y = rng.poisson(np.exp(0.02 * (X[:, 0] - 50.0) + 0.3 * X[:, 1] - 1.5))
+    settings = {"data_norm": data_norm, "target_bounds": (0.0, 20.0), "epsilon": epsilon}
+    model = PoissonRegressor(random_state=0, **settings).fit(X, y)
+    np.testing.assert_allclose(model.coef_, [0.02, 0.3], rtol=0.3)
+
+
 def test_weights_of_rare_counts_are_not_too_long_by_a_tweedie_loss():
     rng = np.random.default_rng(3)
     X = rng.uniform(-1.0, 1.0, (20_000, 5))
