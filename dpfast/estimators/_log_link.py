@@ -90,7 +90,8 @@ class PrivateLogLinkRegressor(Inferential, PrivateLinearRegressor):
                 f"{'target_bounds[0]' if given else 'y'} must be {'> 0' if positive else '>= 0'} "
                 f"for the loss {family.name!r}; got {f'{low:g}' if given else 'other targets'}. "
                 "Declare target_bounds: the targets' lowest possible value, and their highest."
-                + " If zeros are among them, take TweedieRegressor." * positive
+                + " If zeros are among them, take TweedieRegressor."
+                * positive
             )
         if high == 0.0:
             raise ValueError(

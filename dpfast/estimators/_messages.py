@@ -48,7 +48,7 @@ _ELSEWHERE = {
     "cov_type": "a kind of standard errors, which come with inference",
     "exposure": "an argument of fit, with a public max_exposure, of PoissonRegressor, "
     "GammaRegressor and TweedieRegressor",
-    "offset": "the logarithm of an exposure, which such regressors take: exposure=numpy.exp(offset)",
+    "offset": "the logarithm of an exposure, which these take: exposure=numpy.exp(offset)",
     "quantile": "a parameter of QuantileRegressor, --family quantile",
     "normalize": "scale by public ranges: dpfast.preprocessing.BoundedScaler, or TableModel",
 }
