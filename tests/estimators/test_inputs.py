@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 from sklearn.model_selection import cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
 
 from dpfast import (
     Budget,
@@ -230,6 +231,11 @@ def test_wrappers_that_number_texts_are_told_of():
     refused(
         lambda: cross_val_predict(wrong, X, y, cv=2, method="predict_proba"),
         r"predict_proba.* declare classes=\[0, 1\]",
+    )
+    three, named = classifier(classes=["a", "b", "c"]), np.array(["a", "b", "c"])[np.arange(N) % 3]
+    refused(
+        lambda: OneVsRestClassifier(three).fit(X, named),
+        r"of two classes at a time, as OneVsRestClassifier .* do, classes=\[0, 1\]",
     )
     found = cross_val_predict(classifier(classes=[0, 1]), X, y, cv=2, method="predict_proba")
     assert found.shape == (N, 2)
