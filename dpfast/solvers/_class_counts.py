@@ -14,7 +14,9 @@ more if a class is rare, since a share that is off costs the more the smaller it
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.special import softmax
@@ -49,9 +51,21 @@ def counted(
     # Rows count by their own weights, too; the noise is that of a sum of both classes.
     doubt = 0.0 if total == 1.0 else SURE * math.sqrt(2.0) * noise
     rows = total * max(0.0, 1.0 - doubt) * settings.rows_per_weight / settings.mean_weight
-    if _enough(rows, coordinates):
+    return counted_until(partial(_enough, rows), 1, settings, shape, curator, coordinates)
+
+
+def counted_until(
+    enough: Callable[[Coordinates], bool],
+    left: int,
+    settings: Settings,
+    shape: ProblemShape,
+    curator: Curator,
+    coordinates: Coordinates,
+) -> tuple[Settings, Coordinates]:
+    """The same until that is enough, but for so many gradients that are left in any case."""
+    if enough(coordinates):
         return settings, coordinates
-    mechanism = settings.gradient
+    mechanism, total = settings.gradient, coordinates.class_shares()[2]
     assert mechanism.query is not None
     # Slopes at 0 tell most of the shares, but of rows' mean weight as much.
     v = np.zeros(shape.dim) if total == 1.0 else start_of(shape.loss, coordinates)
@@ -60,7 +74,7 @@ def counted(
     transform, length = _constant_alone(settings, shape, coordinates, longest)
     fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
-    while settings.iterations > 1 and not _enough(rows, coordinates):
+    while settings.iterations > left and not enough(coordinates):
         slope = float(curator.release(mechanism, fixed, point)[-1]) / unit
         told = np.array([1.0 - share + slope, share - slope])
         coordinates = coordinates.with_shares(told, mechanism.stddev / unit)

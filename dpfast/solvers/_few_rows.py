@@ -6,7 +6,9 @@ the noise of the rows' length alone, whatever the number of columns.  So a desce
 direction.  Its steps are short to begin with, since all columns may follow one factor, and get
 longer as far as gradients deny that.  Whether it is more than noise cannot be told from its length;
 but rows have one number along it, whose slope is known as well as that of the constant.  A few
-gradients in these two numbers tell how far to go (`_normal_margins.py`).
+gradients in these two numbers tell how far to go (`_normal_margins.py`).  Without a signal the
+constant is all that there is: the first of the descent's gradients go along it alone, until it is
+known well enough, most of them if a class is rare.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from dpfast.queries import CoordinateGradient, bounded
 from dpfast.queries.coordinates import column_transform
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _lengths
+from dpfast.solvers._class_counts import counted_until
 from dpfast.solvers._coordinates import Columns, Coordinates
 from dpfast.solvers._doubtful import SEVERAL
 from dpfast.solvers._normal_margins import NormalMargins
@@ -44,6 +47,8 @@ SHARE = _LENGTHS + _ALONG
 _DOUBTFUL = 8.0
 # Gradients along the direction, and their clip.
 STEPS, CLIP = 5, 1.0
+# Deviation of the intercept that is known well enough, and how many gradients are left in any case.
+_KNOWN, _LEFT = 0.2, 2
 # Deviation of the margins that noise is to make, and the first step, in units of one over the
 # largest curvature that rows of the usual length may have.
 _SPREAD, _SHORTEST = 0.5, 2.0
@@ -114,6 +119,9 @@ def descended(
     scale = np.full(shape.n_features, length / math.sqrt(shape.dim))
     transform = bounded(shape, column_transform(shape, center, scale), settings.limit)
     coordinates = replace(coordinates, transform=transform)
+    settings, coordinates = counted_until(
+        _knows_intercept, _LEFT, settings, shape, curator, coordinates
+    )
     direction, spread, off, norms = _direction(settings, shape, curator, coordinates)
     direction = _limited(direction, coordinates.columns, off) / spread
     if confirm is not None:
@@ -122,6 +130,12 @@ def descended(
     pair = bounded(shape, pair, settings.limit)
     two = replace(coordinates, transform=pair)
     return pair @ _confirmed(settings, shape, curator, two), coordinates, norms
+
+
+def _knows_intercept(coordinates: Coordinates) -> bool:
+    """Whether the shares of the classes tell where a constant prediction is."""
+    _, noise, _ = coordinates.class_shares()
+    return noise <= _KNOWN * float(np.prod(coordinates.probabilities()))
 
 
 def _center(columns: Columns, shape: ProblemShape) -> Vector:

@@ -52,6 +52,45 @@ def test_few_rows_show_what_one_direction_tells():
     assert found.max() < 0.9 * math.log(2.0)
 
 
+def test_gradients_tell_the_intercept_before_a_direction():
+    even, y = table(0.0), np.where(np.arange(ROWS) < 60, 1.0, -1.0)
+    rare = Problem(rows(0.0)[0], y, data_norm=math.sqrt(COLUMNS))
+    settings, left = plan(even, "dp-whitened-gd", BUDGET).settings, []
+    for problem, positives, noise in ((even, 0.5, 0.06), (even, 0.5, 0.08), (rare, 0.02, 0.06)):
+        curator = Curator(problem, Ledger(BUDGET), SecureGenerator(0))
+        coordinates = learn(settings.learning, problem.shape, curator)
+        shares = np.array([1.0 - positives, positives])
+        columns = replace(coordinates.columns, shares=shares, share_deviation=noise)
+        told = replace(coordinates, columns=columns)
+        *_, norms = _few_rows.descended(settings, problem.shape, curator, told)
+        left.append(len(norms))
+    assert left == [settings.iterations, settings.iterations - 1, 2]
+
+
+def test_releases_are_as_many_whatever_they_tell():
+    X, spent = rows(0.0)[0], []
+    for problem in (table(0.0), Problem(X, -np.ones(ROWS), data_norm=math.sqrt(COLUMNS))):
+        events = solve(problem, "auto", BUDGET, random_state=0).privacy.events
+        spent.append([(event.where, event.count) for event in events])
+    assert spent[0] == spent[1]
+
+
+def test_a_rare_class_without_a_signal_ends_near_the_constant(monkeypatch):
+    rng, n, d = np.random.default_rng(0), 3000, 40
+    X, y = rng.uniform(-1.0, 1.0, (n, d)), np.where(np.arange(n) < 30, 1.0, -1.0)
+    problem = Problem(X, y, data_norm=math.sqrt(d))
+
+    def loss():
+        fit = partial(solve, problem, "auto", Budget(mu=0.04))
+        fits = (fit(random_state=k) for k in range(8))
+        return np.mean([problem.objective(fit.w) / n for fit in fits])
+
+    constant = -np.mean([math.log(0.99)] * 99 + [math.log(0.01)])
+    found = loss()
+    monkeypatch.setattr(_few_rows, "_KNOWN", math.inf)
+    assert found - constant < 0.01 < loss() - constant
+
+
 def test_what_rows_do_not_confirm_goes():
     found, fits = losses(table(0.0), seeds=6)
     assert found.mean() < math.log(2.0) + 0.01
