@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
 from typing import Any, NoReturn, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
@@ -69,13 +70,12 @@ class Payer(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
 class Fixed:
     """Public arguments of a query that were checked, and will not change."""
 
-    __slots__ = ("__weakref__", "query", "values")
-
-    def __init__(self, query: Query, values: tuple[Any, ...]) -> None:
-        self.query, self.values = query, values
+    query: Query
+    values: tuple[Any, ...]
 
 
 class Curator:

@@ -404,6 +404,8 @@ class TestArguments:
         fixed = curator.fix(query, np.asfortranarray(np.eye(problem.shape.dim)))
         with pytest.raises(ValueError, match="WRITEABLE"):
             fixed.values[0].setflags(write=True)
+        with pytest.raises(AttributeError):
+            fixed.values = (1e9 * fixed.values[0],)
         far = type(fixed)(query, (1e9 * fixed.values[0],))
         access = Gaussian.of_query(1e3, query, RELATION)
         with pytest.raises(ValueError, match="for another query, or not here"):

@@ -17,13 +17,18 @@ import textwrap
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import FunctionType, MappingProxyType
 
 import numpy as np
 import pytest
 from replay import charged, distance, outcomes
 from test_replay import BUDGETS, FEW, LOSSES, MEANS, PERSONS, neighbors, persons, serves
 
-from dpfast import Loss, plan
+import dpfast.fused
+from dpfast import Budget, Loss, ProblemShape, plan
+from dpfast.fused import LastIterate, SampledGradient, State, Walk
+from dpfast.mechanisms import MECHANISMS, Exponential, NoisyMax
+from dpfast.queries import LineSearchLosses
 from dpfast.solvers import SOLVERS
 from dpfast.solvers.multinomial import plan_multinomial, run_multinomial
 
@@ -213,6 +218,51 @@ def test_a_fault_costs_accuracy_alone(name):
             assert apart <= charged(access), f"{where}: {access.where!r}, {apart}"
         changed += first != honest
     assert changed >= len(faults) // 4  # there are faults in places that do not matter here
+
+
+def held(thing, seen):
+    """An access and all objects of the package that it holds, however deep."""
+    if id(thing) in seen or not type(thing).__module__.startswith("dpfast."):
+        return
+    if not isinstance(thing, type) and hasattr(thing, "__dict__"):
+        seen[id(thing)] = thing
+        for value in vars(thing).values():
+            for each in value if isinstance(value, tuple) else (value,):
+                held(each, seen)
+
+
+SAFE = (int, float, bool, str, type(None), tuple, MappingProxyType, FunctionType)
+
+
+def test_nothing_of_an_access_can_be_changed():
+    """Neither what a price was computed from, nor what computes the answer."""
+    shape, relation = ProblemShape(50, 2, 1.0, alpha=0.1), "replace_one"
+    accesses = [
+        LastIterate(shape, relation, mu=1.0, step=0.1, iterations=3, radius=2.0, start=np.zeros(3)),
+        SampledGradient(shape, 5, 0.1, noise="laplace", neighboring_relation=relation),
+        Exponential.calibrate(Budget(1.0), LineSearchLosses(shape, 3, 1.0), relation),
+        NoisyMax.calibrate(Budget(1.0), LineSearchLosses(shape, 3, 1.0), relation),
+    ]
+    for name, kind in KINDS.items():
+        accesses += [access for access, _ in kind(name)[0]().accesses]
+    seen = {}
+    for access in accesses:
+        held(access, seen)
+    tried = {type(thing) for thing in seen.values()}
+    fused = {getattr(dpfast.fused, name) for name in dpfast.fused.__all__} - {State, Walk}
+    assert tried >= fused | {*MECHANISMS.values()}
+    for thing in seen.values():
+        for name, value in vars(thing).items():
+            if isinstance(value, np.ndarray):
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    value.setflags(write=True)
+            assert isinstance(value, (*SAFE, np.ndarray)) or id(value) in seen, (thing, name)
+        for name in {"of_its_own", *vars(thing), *dir(type(thing))}:
+            if not name.startswith("__"):
+                with pytest.raises(AttributeError):
+                    setattr(thing, name, 1e9)
+                with pytest.raises(AttributeError):
+                    delattr(thing, name)
 
 
 def test_a_fault_of_each_kind_is_made():

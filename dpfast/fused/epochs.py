@@ -140,8 +140,10 @@ class SampledSteps(Access[State]):
     def part(self, first: int, n_steps: int, where: str) -> SampledSteps:
         """The steps numbered `first`, ... of a run, as an access of their own."""
         other = self.named(where)
-        other._first = check_integer("first", first, low=0)
-        other._n_steps = check_integer("n_steps", n_steps, low=1)
+        other.__dict__.update(
+            _first=check_integer("first", first, low=0),
+            _n_steps=check_integer("n_steps", n_steps, low=1),
+        )
         return other
 
     def events(self, count: int = 1) -> tuple[SubsampledGaussianEvent, ...]:

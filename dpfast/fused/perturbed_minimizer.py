@@ -54,7 +54,7 @@ from numpy.typing import ArrayLike
 from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_real
 from dpfast.losses import Loss
-from dpfast.mechanisms import Access, Gaussian, L2Laplace, frozen
+from dpfast.mechanisms import Access, Gaussian, L2Laplace
 from dpfast.objectives import Erm, LinearTerm
 from dpfast.optimizers.choice import choose_optimizer
 from dpfast.privacy import Event, L2LaplaceObjectiveEvent, ObjectivePerturbationEvent
@@ -145,7 +145,7 @@ class PerturbedMinimizer(Access[Vector]):
             single_rows=False,
             what="objectives with a linear term",
         )
-        self.more_ridge = frozen(np.asarray(more_ridge, dtype=np.float64))
+        self.more_ridge = np.asarray(more_ridge, dtype=np.float64)
         # The one-sided rounding of products is absorbed: the event's ridge is never above that of
         # the objective, which strong convexity and Jacobian are bounded by.
         ridge = self.alpha * n / ROUND_UP

@@ -5,7 +5,7 @@ from typing import Any
 from dpfast.mechanisms._access import Access
 from dpfast.mechanisms._additive import AdditiveMechanism
 from dpfast.mechanisms._mechanism import Mechanism
-from dpfast.mechanisms._query import LARGEST_ARGUMENT, Query, check_size, frozen, plain
+from dpfast.mechanisms._query import LARGEST_ARGUMENT, Query, check_size, plain
 from dpfast.mechanisms._selecting import SelectingMechanism
 from dpfast.mechanisms.exponential import Exponential
 from dpfast.mechanisms.gaussian import Gaussian
@@ -37,6 +37,5 @@ __all__ = [
     "Query",
     "SelectingMechanism",
     "check_size",
-    "frozen",
     "plain",
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from dpfast.mechanisms._query import Query, plain
+from dpfast.mechanisms._query import Query, Settled, plain
 from dpfast.privacy import Event
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Access(ABC, Generic[T]):
+class Access(Settled, Generic[T]):
     """One look at the rows.
 
     Most accesses are a mechanism calibrated to a query.  Those that have no single exact value, or

@@ -11,7 +11,7 @@ from dpfast._validation import check_choice, check_real
 from dpfast.errors import GridOverflow
 from dpfast.mechanisms._access import Access
 from dpfast.mechanisms._grid import Grid
-from dpfast.mechanisms._query import Query, refuse_change, settle
+from dpfast.mechanisms._query import Query
 from dpfast.privacy import RELATIONS, Event
 
 T = TypeVar("T")
@@ -44,10 +44,6 @@ class Mechanism(Access[T]):
             "neighboring_relation", neighboring_relation, RELATIONS
         )
         self.error = check_real("error", error, low=0.0)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        refuse_change(self, name)
-        super().__setattr__(name, value)
 
     @property
     def grid_step(self) -> float:
@@ -109,8 +105,7 @@ class Mechanism(Access[T]):
             error=query.rounding_error(),
             bound=query.bound,
         )
-        mechanism.query, mechanism.where = query, where
-        settle(query, mechanism)
+        mechanism.__dict__.update(query=query, where=where)
         return mechanism
 
     @classmethod

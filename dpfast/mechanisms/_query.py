@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +14,37 @@ LARGEST_ARGUMENT = 1e150
 """Products with rows' entries, which are no larger, do not overflow."""
 
 
-class Query(ABC):
+class _Settling(ABCMeta):
+    """Settles objects as soon as they are made."""
+
+    def __call__(cls, *arguments: Any, **settings: Any) -> Any:
+        made = super().__call__(*arguments, **settings)
+        made.__dict__["_settled"] = True
+        return made
+
+
+class Settled(metaclass=_Settling):
+    """What a price rests on: no attribute can be set once it is made, and no array written to."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._refuse_change(name)
+        # In the arithmetic of NumPy's scalars sensitivities could round down; and what is stated
+        # must not change after it was charged.
+        value = frozen(value) if isinstance(value, np.ndarray) else python_number(value)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._refuse_change(name)
+        super().__delattr__(name)
+
+    def _refuse_change(self, name: str) -> None:
+        if "_settled" in self.__dict__:
+            raise AttributeError(
+                f"{name} of {type(self).__name__} cannot be set: a price rests on it. Make another."
+            )
+
+
+class Query(Settled):
     """A function of the rows, its sensitivity, and what rounding adds to it.
 
     A query is public: it is made from public quantities and holds no rows.  Subclasses prove their
@@ -56,13 +86,6 @@ class Query(ABC):
     monotone: ClassVar[bool] = False
     dimension: int
     bound: float | None = None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        refuse_change(self, name)
-        # In the arithmetic of NumPy's scalars sensitivities could round down; and what is stated
-        # must not change after it was charged.
-        value = frozen(value) if isinstance(value, np.ndarray) else python_number(value)
-        super().__setattr__(name, value)
 
     @abstractmethod
     def sensitivity(self, neighboring_relation: str) -> float:
@@ -107,20 +130,6 @@ class Query(ABC):
         fixed, point = arguments[: self.fixed], arguments[self.fixed :]
         self.check(*fixed)
         return self(self.prepare(rows, *fixed), *point)
-
-
-def settle(*stated: Any) -> None:
-    """From now on, let no attribute of these objects be set: what they state is charged."""
-    for each in stated:
-        each.__dict__["_settled"] = True
-
-
-def refuse_change(stated: Any, name: str) -> None:
-    """Refuse to set an attribute of an object that is settled (AttributeError)."""
-    if "_settled" in stated.__dict__:
-        raise AttributeError(
-            f"{name} of {type(stated).__name__} cannot be set: a price rests on it. Make another."
-        )
 
 
 def frozen(values: ArrayLike) -> NDArray[Any]:

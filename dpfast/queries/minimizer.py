@@ -323,7 +323,6 @@ class DescentIterate(Query):
         self.start = np.zeros(shape.dim) if start is None else np.array(start, dtype=np.float64)
         if self.start.shape != (shape.dim,) or not np.all(np.isfinite(self.start)):
             raise ValueError(f"w0 must hold {shape.dim} finite numbers; got {start!r}.")
-        self.start.flags.writeable = False
         self.iterations = check_integer(
             "iterations",
             iterations,

@@ -52,7 +52,7 @@ def ball_for(X, alpha, epsilon, radius=None, relation="replace_one", offset=0.0)
 def with_scale(ball, factor):
     """The same law but for its temperature, and so for what it costs."""
     other = copy.copy(ball)
-    other.scale = ball.scale * factor
+    vars(other)["scale"] = ball.scale * factor
     return other
 
 

@@ -36,7 +36,7 @@ def doubled(*names):
     def looser(query):
         other = copy(query)
         for name in names:
-            setattr(other, name, 2.0 * getattr(query, name))
+            vars(other)[name] = 2.0 * getattr(query, name)
         return other
 
     return looser
@@ -45,20 +45,20 @@ def doubled(*names):
 def flatter(query):
     """The minimizer with half of the ridge that its distance rests on."""
     other = copy(query)
-    other.shape = replace(query.shape, alpha=0.5 * query.shape.alpha)
+    vars(other)["shape"] = replace(query.shape, alpha=0.5 * query.shape.alpha)
     return other
 
 
 def more_steps(query):
     other = copy(query)
-    other.iterations = 2 * query.iterations
+    vars(other)["iterations"] = 2 * query.iterations
     return other
 
 
 def longer_groups(query):
     """Groups that may be twice as long as they are said to be."""
     other = copy(query)
-    other._clip = lambda row, norm, *more: query._clip(2.0 * row, 2.0 * norm, *more)
+    vars(other)["_clip"] = lambda row, norm, *more: query._clip(2.0 * row, 2.0 * norm, *more)
     return other
 
 
