@@ -137,6 +137,7 @@ class Curator:
                 f"{type(query).__name__} has {query.fixed} fixed arguments; got {len(values)}."
             )
         copies = tuple(map(plain, values))
+        query.check_shapes(copies, slice(0, query.fixed))
         query.check_point(*copies)
         query.check(*copies)
         fixed = Fixed(query, copies)

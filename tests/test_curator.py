@@ -443,8 +443,8 @@ class TestArguments:
     def test_rows_of_a_batch_count_once(self, problem):
         query, w = BatchSum(problem.shape, "fixed-size", 5, 1.0), np.zeros(problem.shape.dim)
         assert asked_of(problem, query, w, np.arange(5)).shape == w.shape
-        for rows in (np.zeros(5, dtype=int), np.arange(6)):
-            with pytest.raises(ValueError, match="different rows, at most 5"):
+        for rows in (np.zeros(5, dtype=int), np.arange(6), [-1, 499], [0.5, 0.7], [500], []):
+            with pytest.raises(ValueError, match="different rows from 0 to 499, 1 to 5"):
                 asked_of(problem, query, w, rows)
 
     def test_bounds_of_a_sample_are_not_those_of_all_rows(self, problem):

@@ -177,6 +177,11 @@ class BallSample(Access[Vector]):
 
     def check(self, *point: Any) -> None:
         """Refuse a center beyond the offset, for which the price does not hold."""
+        if not all(np.shape(each) == (self.shape.dim,) for each in point) or len(point) > 1:
+            raise ValueError(
+                f"center must be one array of {self.shape.dim} numbers, or left out; got "
+                f"{point}. Nothing was spent."
+            )
         norm = float(np.linalg.norm(point[0])) if point else 0.0
         if not norm <= self.offset:
             raise ValueError(

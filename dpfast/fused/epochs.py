@@ -32,6 +32,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from dpfast import _kernels
 from dpfast._typing import Vector
 from dpfast._validation import check_choice, check_integer
@@ -183,8 +185,16 @@ class SampledSteps(Access[State]):
 
     def check(self, *point: Any) -> None:
         """Refuse a point from which the sums may have no finite value."""
-        state, walk, *_ = point
+        state, walk, *taken = point
         known = state.w, state.velocity, state.average, walk.snapshot, walk.snapshot_gradient
+        shapes = {np.shape(each) for each in known if each is not None}
+        if state.w is None or shapes != {(self._sum.dimension,)} or len(taken) > 1:
+            raise ValueError(
+                f"points must be arrays of {self._sum.dimension} numbers, with a number of steps "
+                f"behind them or none; got {shapes} and {taken}. Nothing was spent."
+            )
+        for steps in taken:
+            check_integer("taken", steps, low=0, high=self._n_steps)
         check_size("SampledSteps", *known, largest=self._sum.largest_argument)
 
     def answer(self, prepared: RowAccess, rng: SecureGenerator, *point: Any) -> State:
@@ -193,9 +203,7 @@ class SampledSteps(Access[State]):
         The point is a :class:`State`, a :class:`Walk`, and optionally the number of steps to take.
         """
         state, walk, *taken = point
-        n_steps = self._n_steps
-        if taken:
-            n_steps = check_integer("taken", taken[0], low=0, high=n_steps)
+        n_steps = taken[0] if taken else self._n_steps
         state = State(state.w.copy(), _copy(state.velocity), _copy(state.average))
         rows = prepared.kernel_rows(clipped=self._sum.clip_norm < math.inf)
         last = self._first + n_steps

@@ -92,7 +92,8 @@ class SampledGradient(Access[Vector]):
         return (self._event,)
 
     def check(self, *point: Any) -> None:
-        """Refuse weights for which the sum may have no finite value."""
+        """Refuse other than weights for which the sum has a finite value."""
+        self._sum.check_shapes(point, slice(None))
         check_size("SampledGradient", *point, largest=self._sum.largest_argument)
 
     def answer(self, prepared: RowAccess, rng: SecureGenerator, *point: Any) -> Vector:

@@ -64,8 +64,9 @@ class Mechanism(Access[T]):
         return (self.event(count=count),)
 
     def check(self, *point: Any) -> None:
-        """Refuse arguments for which the query may have no finite value."""
+        """Refuse arguments of other shapes, or for which the query may have no finite value."""
         if self.query is not None:
+            self.query.check_shapes(point, slice(self.query.fixed, None))
             self.query.check_point(*point)
 
     def _value(self, prepared: Any, *point: Any) -> NDArray[np.float64]:

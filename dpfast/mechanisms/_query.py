@@ -55,6 +55,11 @@ class Query(Settled):
     norm : {"l2", "l1", "range"}
         What :meth:`sensitivity` is measured in.  "range": the values are scores of candidates, and
         it is the length of an interval that holds 0 and the changes of all scores.
+    takes : tuple
+        Shapes of the arguments, fixed ones first: () of a number, -1 for any length, None for
+        whatever it is.
+    optional : int
+        How many of the last ones may be left out.
     largest_argument : float
         Bound of the norm of an array among the arguments: beyond it the values could be finite on
         some rows only, and an error would say something of them.
@@ -78,6 +83,8 @@ class Query(Settled):
     """
 
     norm: Literal["l2", "l1", "range"] = "l2"
+    takes: tuple[tuple[int, ...] | None, ...] = ()
+    optional: int = 0
     largest_argument: float = LARGEST_ARGUMENT
     fixed: int = 0
     fewer_rows: ClassVar[bool] = False
@@ -116,6 +123,23 @@ class Query(Settled):
         """
         check_size(type(self).__name__, *point, largest=self.largest_argument)
 
+    def check_shapes(self, arguments: tuple[Any, ...], stated: slice) -> None:
+        """Refuse more or fewer arguments than some of those stated, or of other shapes.
+
+        Raises
+        ------
+        ValueError
+        """
+        shapes = self.takes[stated]
+        least = len(shapes) - (self.optional if stated.stop is None else 0)
+        fits = least <= len(arguments) <= len(shapes)
+        if not (fits and all(map(_has_shape, arguments, shapes))):
+            got = tuple(np.shape(a) if isinstance(a, np.ndarray) else a for a in arguments)
+            raise ValueError(
+                f"the arguments of {type(self).__name__} must have the shapes {shapes}, the last "
+                f"{self.optional} of which may be left out; got {got}. Nothing was spent."
+            )
+
     def prepare(self, rows: Any, *fixed: Any) -> Any:
         """What the query needs of the rows and its fixed arguments, each time it is asked."""
         del fixed
@@ -132,6 +156,14 @@ class Query(Settled):
         return self(self.prepare(rows, *fixed), *point)
 
 
+def _has_shape(argument: Any, shape: tuple[int, ...] | None) -> bool:
+    """Whether an argument is a number if the shape is (), or an array of that shape."""
+    if not shape:
+        return shape is None or type(argument) in (int, float, bool)
+    known = np.shape(argument)
+    return len(known) == len(shape) and all(n in (-1, m) for n, m in zip(shape, known, strict=True))
+
+
 def frozen(values: ArrayLike) -> NDArray[Any]:
     """A copy of an array whose memory nobody can write to: that of bytes."""
     array = np.asarray(values)
@@ -143,8 +175,8 @@ def frozen(values: ArrayLike) -> NDArray[Any]:
 def plain(value: Any) -> Any:
     """What an argument is now: a number, a text, None, or an array that will not change.
 
-    Other objects could be one thing when they are checked and another one when they are computed
-    with, and are handed the rows where an operator of theirs is called.
+    Arrays are of float64.  Other objects could be one thing when they are checked and another one
+    when they are computed with, and are handed the rows where an operator of theirs is called.
 
     Raises
     ------
@@ -152,9 +184,13 @@ def plain(value: Any) -> Any:
     """
     number = python_number(value)
     if number is None or type(number) in (int, float, bool, str):
-        return number
+        # Beyond int64 NumPy would compute with Python's objects.
+        return float(number) if type(number) is int and number.bit_length() > 63 else number
     if isinstance(value, np.ndarray | list | tuple):
-        return frozen(value)
+        array = np.asarray(value)
+        # Squares of complex numbers, and of large integers, are not what bounds take them for.
+        if array.dtype.kind in "biufO":
+            return frozen(array.astype(np.float64))
     raise TypeError(
         "arguments must be numbers or arrays of numbers; got "
         f"{type(value).__name__}. Nothing was spent."

@@ -62,6 +62,7 @@ class BatchSum(Query):
         if sampling == "poisson":
             self.capacity = poisson_capacity(batch, shape.n_samples)
         self.dimension = shape.dim
+        self.takes = ((shape.dim,), (-1,), (shape.dim,))[: 2 + differences]
 
     def sensitivity(self, neighboring_relation: str) -> float:
         return records_apart(neighboring_relation) * self.longest * self.shape.record_weight
@@ -74,18 +75,20 @@ class BatchSum(Query):
     def check_point(self, *point: Any) -> None:
         """Refuse a batch with a row twice, or with more rows than rounding is charged for."""
         super().check_point(*point)
-        rows = np.atleast_1d(point[1])
+        rows, n = point[1], self.shape.n_samples
+        known = np.all((rows >= 0) & (rows < n) & (rows == np.floor(rows)))
         if np.any(rows[1:] <= rows[:-1]):  # mostly they come in order
             rows = np.sort(rows)
-        if np.any(rows[1:] == rows[:-1]) or len(rows) > self.capacity:
+        if not known or np.any(rows[1:] == rows[:-1]) or not 0 < len(rows) <= self.capacity:
             raise ValueError(
-                f"a batch must be different rows, at most {self.capacity}; got {len(rows)}. "
-                "Nothing was spent on it."
+                f"a batch must be different rows from 0 to {n - 1}, 1 to {self.capacity}; got "
+                f"{len(rows)}. Nothing was spent on it."
             )
 
     def __call__(self, prepared: RowAccess, *point: Any) -> Vector:
         """The sum at w over the rows with these numbers."""
         w, rows, *snapshot = point
+        rows = rows.astype(np.int64)
         if not self.differences:
             return prepared.sampled_gradient(rows, w, self.clip_norm)
         loss, target = self.shape.loss, prepared.target

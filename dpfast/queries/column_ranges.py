@@ -47,6 +47,7 @@ class ColumnHistogram(Query):
     def __init__(self, shape: ProblemShape, columns: NDArray[np.intp], bins: int) -> None:
         self.shape, self.columns, self.bins = shape, columns, bins
         self.dimension = len(columns) * bins
+        self.takes = (len(columns),), (len(columns),)
 
     def sensitivity(self, neighboring_relation: str) -> float:
         return math.sqrt(records_apart(neighboring_relation) * len(self.columns))
@@ -99,6 +100,7 @@ class LongRows(Query):
     def __init__(self, shape: ProblemShape, by_column: bool = False) -> None:
         self.shape, self.by_column = shape, by_column
         self.dimension = 1 + by_column * shape.n_features
+        self.takes = (shape.n_features,), (shape.n_features,)
 
     def sensitivity(self, neighboring_relation: str) -> float:
         records_apart(neighboring_relation)  # refuses a relation that there is not

@@ -124,6 +124,7 @@ class CountsBeyond(Query):
 
     def __init__(self, n_columns: int) -> None:
         self.dimension = 2 * n_columns
+        self.takes = ((2, n_columns),)
 
     def sensitivity(self, neighboring_relation: str) -> float:
         records_apart(neighboring_relation)  # refuses what is no relation
@@ -169,6 +170,7 @@ class RankScores(Query):
 
     def __init__(self, candidates: int) -> None:
         self.dimension = candidates
+        self.takes = (), (candidates,), ()
 
     def sensitivity(self, neighboring_relation: str) -> float:
         """Return the length of the interval that the docstring proves."""
@@ -182,7 +184,9 @@ class RankScores(Query):
     def check_point(self, *point: Any) -> None:
         """Refuse ends that are not in order: a search among others depends on other rows."""
         super().check_point(*point)
-        _, ends, target = point
+        column, ends, target = point
+        if not (type(column) is int and column >= 0):
+            raise ValueError(f"column must be a whole number; got {column!r}. Nothing was spent.")
         if not np.all(ends[1:] >= ends[:-1]):
             raise ValueError(
                 "ends must be in ascending order; got others. Nothing was spent on it."

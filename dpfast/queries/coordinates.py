@@ -96,6 +96,7 @@ class ColumnParts(Query):
         self.shape, self.radius, self.squares = shape, radius, squares
         self.relative_weight, self.weight_of_lengths = relative_weight, weight_of_lengths
         self.weight = 1.0 / radius
+        self.takes = (shape.n_features,), (shape.n_features,)
         self.n_classes = n_classes
         signs = 2 if shape.loss.kind == "classification" else 0
         self.counted = signs if n_classes is None else n_classes
@@ -194,15 +195,11 @@ class InCoordinates(Query):
     def __init__(self, shape: ProblemShape, limit: float, columns: int | None = None) -> None:
         self.shape, self.limit = shape, limit
         self.columns = shape.dim if columns is None else columns
+        self.takes = ((shape.dim, self.columns),)
 
     def check(self, *fixed: Any) -> None:
-        """Refuse transforms of another shape, beyond the limit, or in which lengths underflow."""
+        """Refuse transforms beyond the limit, or in which lengths underflow."""
         (transform,) = fixed
-        if np.shape(transform) != (self.shape.dim, self.columns):
-            raise ValueError(
-                f"transform must have the shape {(self.shape.dim, self.columns)}, a row for each "
-                f"weight; got {np.shape(transform)}. Nothing was spent on it."
-            )
         reach = reach_of(self.shape, transform)
         if reach < _LEAST_REACH:
             raise ValueError(
@@ -333,6 +330,8 @@ class CoordinateGradient(InCoordinates):
         self.clip_norm, self.consistent = clip_norm, consistent
         self.slope = shape.loss.lipschitz
         self.dimension = self.columns
+        self.optional = len(self._units())
+        self.takes = (*self.takes, (shape.dim,), *((),) * self.optional)
         self.largest_argument = shape.largest_weights
 
     def sensitivity(self, neighboring_relation: str) -> float:
@@ -353,13 +352,7 @@ class CoordinateGradient(InCoordinates):
     def check_point(self, *point: Any) -> None:
         """Refuse units with which products would leave the range of float64."""
         super().check_point(*point)
-        names, units = self._units(), point[1:]
-        if len(units) > len(names):
-            raise ValueError(
-                f"the loss must be one with a corner to take a unit for it; got "
-                f"{self.shape.loss.name!r}. Nothing was spent on it."
-            )
-        for name, unit in zip(names, units, strict=False):
+        for name, unit in zip(self._units(), point[1:], strict=False):
             if not 1e-100 <= unit <= 1e100:
                 raise ValueError(
                     f"the {name} unit must be between 1e-100 and 1e100; got {unit!r}. Nothing was "
@@ -425,7 +418,9 @@ class RelativeGradient(CoordinateGradient):
         self.longest = longest
         self.least = longest if longest < math.inf else 1.0
         self.slope = clip_norm / self.least
-        self.fixed = 1 + shape.several_rows
+        self.fixed, self.optional = 1 + shape.several_rows, 1
+        rows: tuple[tuple[int, ...], ...] = ((),) * shape.several_rows
+        self.takes = (shape.dim, columns), *rows, (shape.dim,), (), ()
 
     def sensitivity(self, neighboring_relation: str) -> float:
         return records_apart(neighboring_relation) * self.clip_norm * self.shape.max_weight
@@ -511,6 +506,7 @@ class ClassGradient(CoordinateGradient):
         super().__init__(shape, clip_norm, limit, consistent)
         self.slope = CLASS_SLOPE
         self.n_classes = n_classes
+        self.takes, self.optional = (self.takes[0], (shape.dim, n_classes)), 0
         self.dimension = n_classes * shape.dim
 
     def rounding_error(self) -> float:

@@ -187,6 +187,7 @@ class _Weighted(InCoordinates):
         self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
     ) -> None:
         super().__init__(shape, limit, 2 * shape.dim + 1)
+        self.takes = (*self.takes, (), ())
         self.score_radius, self.curvature_bound = score_radius, curvature_bound
         self.dimension = shape.dim * (shape.dim + 1) // 2
 

@@ -75,6 +75,7 @@ class ClippedGradient(Query):
         self.shape, self.norm = shape, norm
         self.n_rows = shape.n_samples if n_rows is None else n_rows
         self.dimension = shape.dim
+        self.takes = ((shape.dim,),)
         self.largest_argument = shape.largest_weights
         natural = shape.loss.lipschitz * shape.row_norm
         within = within_norm(clip_norm, natural, shape)
@@ -163,6 +164,7 @@ class GradientStep(Query):
     def __init__(self, shape: ProblemShape, step: float, radius: float, slack: float = 0.0) -> None:
         self.shape, self.step, self.radius, self.slack = shape, step, radius, slack
         self.dimension = shape.dim
+        self.takes = ((shape.dim,),)
         self.bound = 2.0 * (radius + step * shape.lipschitz)
 
     def sensitivity(self, neighboring_relation: str) -> float:

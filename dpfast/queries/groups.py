@@ -108,6 +108,8 @@ class GroupGradient(InCoordinates):
         self.weight, self.n_classes = weight, n_classes
         self.largest_argument = shape.largest_weights
         self.dimension = n_classes * shape.dim + 1
+        weights = (shape.dim,) if n_classes == 1 else (shape.dim, n_classes)
+        self.takes, self.optional = (*self.takes, weights, (), (), (), None, ()), 1
 
     def sensitivity(self, neighboring_relation: str) -> float:
         return math.hypot(records_apart(neighboring_relation), self.weight)
@@ -136,7 +138,7 @@ class GroupGradient(InCoordinates):
         known = [rho for rho in correlation if rho is not None]
         check_consistent(bool(known), self.shape.loss)
         in_range = all(1e-100 <= bound <= 1e100 for bound in bounds)
-        if not (in_range and all(0.0 <= rho <= 1.0 for rho in known)):
+        if not (in_range and all(np.ndim(rho) == 0 and 0.0 <= rho <= 1.0 for rho in known)):
             raise ValueError(
                 "R, C, γ and sizes must be between 1e-100 and 1e100, and ρ between 0 and 1; got "
                 f"{point[1:]}. Nothing was spent on it."

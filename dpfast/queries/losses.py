@@ -41,6 +41,7 @@ class CandidateLosses(Query):
         self.shape, self.loss_clip, self.radius = shape, loss_clip, radius
         self.largest_argument = shape.largest_weights
         self.dimension = candidates
+        self.takes = ((candidates, shape.dim),)
         self.ridge = 0.5 * shape.n_samples * (shape.alpha or 0.0)
 
     def sensitivity(self, neighboring_relation: str) -> float:
@@ -110,6 +111,7 @@ class LineSearchLosses(Query):
         self.shape, self.loss_clip = shape, loss_clip
         self.largest_argument = shape.largest_weights
         self.dimension = candidates
+        self.takes = (shape.dim,), (shape.dim,), (candidates,), ()
         self.bound: float = 2.001 * shape.n_samples * shape.max_weight * loss_clip
 
     def sensitivity(self, neighboring_relation: str) -> float:
@@ -127,7 +129,7 @@ class LineSearchLosses(Query):
         """
         w, direction, steps, n = point
         with np.errstate(all="ignore"):
-            line = np.outer(np.asarray(steps, dtype=np.float64), direction)
+            line = np.outer(steps, direction)
         for moved in (w, direction, line):
             super().check_point(moved)
         if not 0 <= n <= self.shape.n_samples:

@@ -213,6 +213,7 @@ class MinimizerInUnits(CertifiedMinimizer):
     """
 
     shape: ErmShape
+    takes = (), ()
 
     def __init__(
         self,

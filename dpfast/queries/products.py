@@ -50,6 +50,8 @@ class ProductSums(Query):
         ``T``.
     """
 
+    takes = (), ()
+
     def __init__(self, shape: ProblemShape, target_bound: float) -> None:
         self.shape, self.target_bound = shape, target_bound
         self.target_factor = math.sqrt(_TARGET_SHARE) * shape.row_norm / target_bound

@@ -33,6 +33,7 @@ class ScoreSum(Query):
 
     def __init__(self, n_samples: int, norm: Literal["l2", "l1", "range"]) -> None:
         self.n_samples, self.norm = n_samples, norm
+        self.takes = (None,)
         self.dimension = 1
 
     def sensitivity(self, neighboring_relation: str) -> float:

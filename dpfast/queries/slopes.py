@@ -32,6 +32,7 @@ class _AlongConstant(Query):
 
     def __init__(self, shape: ProblemShape) -> None:
         self.shape, self.largest_argument = shape, shape.largest_weights
+        self.takes = (shape.dim,), (), ()
 
     def rounding_error(self) -> float:
         """Return the error of n additions of weighted numbers, or of shares of groups."""

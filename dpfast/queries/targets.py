@@ -79,6 +79,7 @@ class TargetCounts(_Counts):
     def __init__(self, shape: ProblemShape, octaves: int, norm: Literal["l2", "l1"] = "l2") -> None:
         super().__init__(shape, octaves)
         self.norm = norm
+        self.takes = ((),) * shape.several_rows
         self.edges = shape.loss.target_range[1] * 2.0 ** -np.arange(octaves - 1.0, -1.0, -1.0)
 
     @property
@@ -126,6 +127,7 @@ class TargetSum(Query):
                 f"loss must be one whose targets are not below 0; got {shape.loss.name!r}."
             )
         self.shape, self.norm = shape, norm
+        self.takes = ((),) * (1 + shape.several_rows)
 
     def sensitivity(self, neighboring_relation: str) -> float:
         records_apart(neighboring_relation)  # refuses a relation that there is not
@@ -218,6 +220,7 @@ class TargetHistogram(_Counts):
     """
 
     any_parameter = True
+    takes = (), ()
 
     def __init__(self, shape: ProblemShape, count: int, norm: Literal["l2", "l1"] = "l2") -> None:
         super().__init__(shape, count)
@@ -259,6 +262,7 @@ class TargetTails(_Counts):
     """
 
     any_parameter = True
+    takes = (), (), ()
 
     def __init__(self, shape: ProblemShape, steps: int) -> None:
         super().__init__(shape, 2 * steps + 1)

@@ -218,9 +218,6 @@ def test_the_transform_is_bounded():
     assert bounded(shape, W, 1e10) is W
     query = Gram(shape, 1.0, 1e3)
     query.check(lowered)
-    for wrong in (lowered[:2], lowered[:, :2], lowered[0]):
-        with pytest.raises(ValueError, match=r"transform must have the shape \(3, 3\), .* Nothing"):
-            query.check(wrong)
     with pytest.raises(ValueError, match="transform must have a reach of at most 1000"):
         query.check(W)
 
