@@ -28,6 +28,8 @@ from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_row
 _SOLVER = "dp-whitened-gd"
 # What rounding may do to the least eigenvalue of a correlation matrix, such as a fitted model's.
 _ROUNDED = 1e-12
+# Of the largest weights that rows may be multiplied with: room for where a fit goes from there.
+_FARTHEST = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,12 @@ class CoefficientPrior:
         covariance = self._covariance(dim)
         units, shift = units_of(targets, dim, shape.intercept)
         w = (np.append(coef.ravel(), intercept)[:dim] - shift) / units
+        largest = shape.largest_weights * _FARTHEST
+        if not np.max(np.abs(w)) <= largest:
+            raise ValueError(
+                "coefficients of the prior must be within what products with rows leave finite, "
+                f"{largest:.2g} in units of the targets; got {float(np.max(np.abs(w))):.2g}."
+            )
         u = check_real("rows_per_weight", self.rows_per_weight, low=0.0)
         return Coefficients(w, covariance / np.outer(units, units), u)
 

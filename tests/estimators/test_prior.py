@@ -589,6 +589,8 @@ class TestCoefficients:
             (CoefficientPrior(WEIGHTS, 0.0, -np.eye(6)), ValueError, "positive definite"),
             (CoefficientPrior(WEIGHTS, 0.0, np.triu(np.ones((6, 6)))), ValueError, "symmetric"),
             (CoefficientPrior(WEIGHTS * np.nan, 0.0, np.eye(6)), ValueError, "finite numbers"),
+            (CoefficientPrior(WEIGHTS * 1e145, 0.0, np.eye(6)), ValueError, "leave finite"),
+            (CoefficientPrior(WEIGHTS, -1e145, np.eye(6)), ValueError, "leave finite"),
             (CoefficientPrior(WEIGHTS, "a", np.eye(6)), TypeError, "intercept of the prior"),
             (LogisticRegression(), Exception, "prior must be a fitted model"),
         ],
