@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from inspect import Signature, signature
+from types import MethodType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +23,11 @@ class _Settling(ABCMeta):
         made = super().__call__(*arguments, **settings)
         made.__dict__["_settled"] = True
         return made
+
+    @property
+    def __signature__(cls) -> Signature:
+        """That of the constructor, which :meth:`__call__` would hide."""
+        return signature(MethodType(cls.__init__, cls))
 
 
 class Settled(metaclass=_Settling):
