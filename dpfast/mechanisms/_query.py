@@ -27,7 +27,7 @@ class _Settling(ABCMeta):
     @property
     def __signature__(cls) -> Signature:
         """That of the constructor, which :meth:`__call__` would hide."""
-        return signature(MethodType(cls.__init__, cls))
+        return signature(MethodType(cls.__init__, cls))  # type: ignore[misc]
 
 
 class Settled(metaclass=_Settling):
