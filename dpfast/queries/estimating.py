@@ -488,7 +488,11 @@ class RowLengths(_Counts):
     Sensitivity: ``√k c``, c the largest weight: see the counts above, of which it is one.
     """
 
-    ladder = LENGTHS
+    def __init__(
+        self, shape: ProblemShape, score_radius: float, curvature_bound: float, limit: float
+    ) -> None:
+        self.ladder = LENGTHS
+        super().__init__(shape, score_radius, curvature_bound, limit)
 
     def sizes(self, rows: Records) -> Vector:
         """Of rows; targets are not looked at."""
