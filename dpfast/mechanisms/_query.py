@@ -197,7 +197,7 @@ def plain(value: Any) -> Any:
         array = np.asarray(value)
         # Squares of complex numbers, and of large integers, are not what bounds take them for.
         if array.dtype.kind in "biufO":
-            return frozen(array.astype(np.float64))
+            return frozen(array.astype(np.float64, copy=False))
     raise TypeError(
         "arguments must be numbers or arrays of numbers; got "
         f"{type(value).__name__}. Nothing was spent."
