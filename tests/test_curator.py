@@ -440,6 +440,26 @@ class TestArguments:
         with pytest.raises(TypeError, match="must be numbers or arrays"):
             access.plain(State(Spy()), walk)
 
+    @pytest.mark.parametrize("size", [1e145, 1e308])
+    def test_steps_do_not_leave_for_where_rows_have_no_margins(self, size):
+        """Two long rows would end in an error there, and rows of zeros would not."""
+        ends = []
+        for x in (0.0, 60.0):
+            X = np.zeros((20, 2))
+            X[:2] = [[x, -x], [x, x]]
+            rows = Problem(X, np.ones(20), "logistic", data_norm=100.0, intercept=0.0)
+            query = BatchSum(rows.shape, "fixed-size", 20, 0.05)
+            access = SampledSteps(query, 10.0, RELATION, n_steps=3)
+            curator = Curator(rows, Ledger(BUDGET), SecureGenerator(0))
+            walk = Walk(lambda first, last: np.full(last - first, size))
+            try:
+                w = curator.release(access, State(np.zeros(2)), walk).w
+                assert np.linalg.norm(w) <= query.largest_argument * (1.0 + 1e-12)
+                ends.append("somewhere")
+            except FloatingPointError:  # of a noisy sum
+                ends.append("nowhere")
+        assert len(set(ends)) == 1
+
     def test_rows_of_a_batch_count_once(self, problem):
         query, w = BatchSum(problem.shape, "fixed-size", 5, 1.0), np.zeros(problem.shape.dim)
         assert asked_of(problem, query, w, np.arange(5)).shape == w.shape

@@ -233,7 +233,8 @@ class SampledSteps(Access[State]):
             grid=mechanism.grid_step * (1.0 if self.noise == "discrete" else _COARSER),
             clip_norm=query.clip_norm,
             alpha=walk.alpha,
-            w_radius=walk.w_radius,
+            # Farther away products with some rows are no numbers, and an error would tell of them.
+            w_radius=min(walk.w_radius, query.largest_argument),
             momentum=walk.momentum,
             velocity=state.velocity,
             snapshot=walk.snapshot,
