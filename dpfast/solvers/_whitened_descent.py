@@ -256,8 +256,10 @@ def descend(
     if settings.link is not None:
         mean = steps.whole(point, told_there, settings.whole)
     if plain:
-        slopes = told[: coordinates.free] / (settings.curvature * gradients.noise)
-        mean += _on_the_way(slopes / math.sqrt(count)) * (late / settings.late - mean)
+        # At the minimum slopes of the rows are as long as those of a ridge, the other way.
+        slopes = (told + steps.drawn(points))[: coordinates.free]
+        slopes /= settings.curvature * gradients.noise * math.sqrt(count)
+        mean += _on_the_way(slopes) * (late / settings.late - mean)
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change, first[: coordinates.free])
     if settings.james_stein and plain:
@@ -418,6 +420,10 @@ class _Steps:
             move = self._stretched(z, move, noise)
         end: Matrix = z - move
         return end if self._damping is None else _damped(pace * self._damping, end)
+
+    def drawn(self, z: Matrix) -> Matrix:
+        """The ridge's gradient at a point."""
+        return np.zeros_like(z) if self._bent is None else self._bent @ z
 
     def whole(self, z: Matrix, gradient: Matrix, step: float) -> Matrix:
         """Where a step leads from a mean of points, along the mean of their gradients.
