@@ -59,6 +59,7 @@ class Ranges(NamedTuple):
     believed: NDArray[np.bool_]
     steady: NDArray[np.bool_]  # mostly of one value
     alike: NDArray[np.bool_]  # nearly all of one value, which is the center
+    within: NDArray[np.bool_]  # not at the ends, where entries beyond a guess are counted
     constant: int | None  # a column of one value that is not 0
 
 
@@ -165,13 +166,12 @@ def learn_ranges(
         scale = np.where(most >= MOSTLY * rows, wide, scale)
     away = np.where(most > ALL * rows, np.abs(center) / scale, 0.0)
     constant = int(columns[np.argmax(away)]) if away.max() > _AWAY else None
-    believed, steady, alike = np.zeros((3, d), dtype=bool)
-    found = Ranges(np.zeros(d), np.full(d, height), believed, steady, alike, constant)
+    believed, steady, alike, within = np.zeros((4, d), dtype=bool)
+    found = Ranges(np.zeros(d), np.full(d, height), believed, steady, alike, within, constant)
     found.center[columns], found.deviation[columns] = center, scale
     steady[columns] = most >= MOSTLY * rows
-    # Where the height is a guess, entries beyond it are counted at the ends.
-    within = bool(shape.columns) | (np.abs(center) + 2.0 * bin_width < height)
-    alike[columns] = (most > ALL * rows) & within
+    within[columns] = bool(shape.columns) | (np.abs(center) + 2.0 * bin_width < height)
+    alike[columns] = (most > ALL * rows) & within[columns]
     believed[columns] = most < mostly * rows
     found.believed[_blamed(ranges.long_rows, found, curator)] = False
     return found

@@ -405,7 +405,7 @@ class _Known:
         if learning.ranges is not None:
             told = _column_ranges.learn_ranges(learning.ranges, self.unit * self.height, curator)
             self.ranged, self.deviations = told.believed, told.deviation / self.unit
-            self.steady, self.alike = told.steady, told.alike
+            self.steady, self.alike, self.within = told.steady, told.alike, told.within
             self.places = told.center / self.unit
             self.center = np.where(self.ranged, self.places, 0.0)
             if shape.intercept == 0.0 and told.constant is not None:
@@ -485,7 +485,8 @@ class _Known:
     def _believe(self, center: Vector, doubt: Vector) -> None:
         """Take in where centers were believed to be before there were sums, with these doubts."""
         if self.told is not None:
-            doubt[self.told] = self.deviations[self.told]
+            known = self.within[self.told]
+            doubt[self.told] = self.deviations[self.told] if known else math.inf
         self.center = self.centers.add(center, doubt)
 
     def _find_constant(self) -> None:
