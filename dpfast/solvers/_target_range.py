@@ -70,6 +70,8 @@ _LEAST_SEEN = 6.0
 # From so many rows in units of a count's noise on, ranges are wider by the fourth root of what
 # are more, so that residuals are cut ever less: means of skewed targets have a part in the tails.
 _WIDER_FROM = 20_000.0
+# So far from an end of [-1, 1] targets may as well be beyond.
+_AT_END = 1e-3
 # Predictions are kept within so many halves of a range around its center, or within so many
 # deviations of the margins if these are more.
 _NEAR, _FAR = 3.0, 25.0
@@ -106,6 +108,11 @@ class Place(NamedTuple):
     start: float
     move: float = 0.0  # from there to where the level is looked for
     bins: Bins | None = None  # the last counts that told it
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all targets are counted where those beyond [-1, 1] are: how far, none tells."""
+        return self.half < _AT_END and abs(self.center) + self.half > 1.0 - _AT_END
 
     def wide(self, widening: float) -> float:
         """Half the width of a range that is wider, as far as its center asks for."""

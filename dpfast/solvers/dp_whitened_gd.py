@@ -734,7 +734,10 @@ def learn_places(
         place = _learn_place(settings, curator, True)
         return learn(settings.learning, shape, curator), place
     coordinates = learn(settings.learning, shape, curator)
-    return coordinates, _learn_place(settings, curator, coordinates.anchor is not None)
+    place = _learn_place(settings, curator, coordinates.anchor is not None)
+    if place is not None and place.at_end:
+        place = place._replace(center=0.0, half=1.0)  # a constant need not take it up
+    return coordinates, place
 
 
 def _learn_place(settings: Settings, curator: Curator, centered: bool) -> Place | None:

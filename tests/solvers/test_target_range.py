@@ -16,6 +16,7 @@ from dpfast import (
     Problem,
     QuantileRegressor,
     plan,
+    solve,
 )
 from dpfast.curator import Curator
 from dpfast.random import SecureGenerator
@@ -72,6 +73,17 @@ def test_a_constant_column_takes_up_the_center_as_an_intercept_does(estimator):
         return np.mean([np.mean(np.square(fit.predict(table) - noiseless)) for fit in fits])
 
     assert far(within, fit_intercept=False) < 1.5 * far(X)
+
+
+def test_targets_beyond_the_range_are_reached_without_an_intercept():
+    """A problem of one's own may have them: all are counted at an end, as if they were there."""
+    rng = np.random.default_rng(3)
+    X = np.insert(rng.uniform(-0.5, 0.5, (3_000, 3)), 1, 1.0, axis=1)
+    y = X @ [1.0, 6.0, -1.0, 0.5] + 0.3 * rng.standard_normal(3_000)
+    problem = Problem(X, y, Loss("huber", 1.0), data_norm=2.0, intercept=0.0)
+    for seed in range(4):
+        w = solve(problem, "dp-whitened-gd", Budget(1.0, 1e-6), random_state=seed).w
+        assert problem.objective(w) < 0.1 * problem.objective(np.zeros(4))
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
