@@ -109,10 +109,13 @@ class Place(NamedTuple):
     move: float = 0.0  # from there to where the level is looked for
     bins: Bins | None = None  # the last counts that told it
 
-    @property
-    def at_end(self) -> bool:
-        """Whether all targets are counted where those beyond [-1, 1] are: how far, none tells."""
-        return self.half < _AT_END and abs(self.center) + self.half > 1.0 - _AT_END
+    def beyond_end(self) -> Place:
+        """The declared range, around zero, if all targets are counted at an end of it.
+
+        There those beyond are, too: how far, no count tells.
+        """
+        at_end = self.half < _AT_END and abs(self.center) + self.half > 1.0 - _AT_END
+        return self._replace(center=0.0, half=1.0) if at_end else self
 
     def wide(self, widening: float) -> float:
         """Half the width of a range that is wider, as far as its center asks for."""

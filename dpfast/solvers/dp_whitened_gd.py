@@ -735,9 +735,7 @@ def learn_places(
         return learn(settings.learning, shape, curator), place
     coordinates = learn(settings.learning, shape, curator)
     place = _learn_place(settings, curator, coordinates.anchor is not None)
-    if place is not None and place.at_end:
-        place = place._replace(center=0.0, half=1.0)  # a constant need not take it up
-    return coordinates, place
+    return coordinates, place if place is None else place.beyond_end()
 
 
 def _learn_place(settings: Settings, curator: Curator, centered: bool) -> Place | None:
