@@ -423,7 +423,9 @@ class _Steps:
 
     def drawn(self, z: Matrix) -> Matrix:
         """The ridge's gradient at a point."""
-        return np.zeros_like(z) if self._bent is None else self._bent @ z
+        if self._bent is None:
+            return np.zeros_like(z)
+        return self._bent @ z if self._bent.ndim > 1 else (z.T * self._bent).T
 
     def whole(self, z: Matrix, gradient: Matrix, step: float) -> Matrix:
         """Where a step leads from a mean of points, along the mean of their gradients.
