@@ -86,7 +86,7 @@ _ZEROS, _MOST_ZEROS = 0.7, 1.2
 # noise does not do.
 _DOUBT, _SEEN, _CERTAIN = 1.0, 3.0, 4.5
 # Deviation of a category's effect before any data are seen, in units of the margin, and the most of
-# one that was not seen, as a share of the largest effect that was.
+# one that was not seen, or that of a number, as a share of the largest effect that was.
 CATEGORY_EFFECT, UNCERTAIN_EFFECT = 1.4, 0.7
 # Second moments tell the share of rarer categories alone: at 1/2, (x - p)² is the same in all rows.
 _TOLD_BY_SQUARES = 0.3
@@ -150,9 +150,7 @@ class Columns:
     least: Vector  # mean squares of numbers about their centers that are no noise; 0: none is known
     ranged: NDArray[np.bool_]  # nearly all entries are within a few scales of the center
     steady: NDArray[np.bool_]  # mostly of one value, as counts tell
-    # The value of nearly all rows, and how well it is known, where counts tell it; else the center.
-    value: Vector
-    value_deviation: Vector
+    value: Vector  # of nearly all rows, where counts tell it; else the center
     constant: int | None  # the column that takes the intercept's place
     # Noisy means of the rows' weights by class, over the largest weight; empty for regression.
     shares: Vector
@@ -561,7 +559,6 @@ class _Known:
             ranged=self.ranged,
             steady=self.steady,
             value=self.unit * np.where(self.alike, self.places, self.center),
-            value_deviation=self.unit * np.where(self.alike, self.deviations, doubt),
             constant=self.constant,
             shares=self.shares,
             share_deviation=float(self.classes.deviation()[0]) if known else math.inf,

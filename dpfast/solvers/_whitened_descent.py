@@ -33,7 +33,8 @@ from dpfast.queries.coordinates import bounded, operator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link
 from dpfast.solvers._class_shares import intercepts_of, longest_slope
-from dpfast.solvers._coordinates import Coordinates, Learning, entry_bound
+from dpfast.solvers._coordinates import UNCERTAIN_EFFECT, Coordinates, Learning, entry_bound
+from dpfast.solvers._doubtful import within_others
 from dpfast.solvers._groups import Groups
 from dpfast.solvers._intercept import Released, expected_intercept, root
 from dpfast.solvers._level import Level
@@ -83,12 +84,8 @@ _SHORT = 1.0
 # one weight, times µ, on, and up to so many; and by which the first gradient is to stand out to
 # tell of weights.
 _DOUBTED, _LONG, _FULLY, _SURELY = 0.6, 16.0, 2.75, 2.0
-# And by which slopes along a column that hardly varies, or its weight, are more than noise.
-_SLOPE_SEEN, _WEIGHT_SEEN = 2.0, 3.0
-# Weights of such columns that were not seen to vary are at most this part of the largest other.
-_UNSEEN_EFFECT = 0.9
-# By how much margins of typical rows may move where weights of such columns are not kept.
-_MOVED = 0.05
+# And by which slopes along a column that hardly varies are more than noise.
+_SLOPE_SEEN = 2.0
 # Half of what a constant ends beyond a hinge's corner is left where margins spread by so many times
 # that; and how far beyond it is best, over their deviation and the square of how many of these the
 # corner would be away if margins told of no class.
@@ -636,9 +633,9 @@ def _kept_where_flat(
     """What to keep of the weights of numbers that are mostly of one value; 1 of others.
 
     The ground may be flat along these, so that noise piles up, and errors of the coordinates lead
-    there.  What stands out stays: of the noise in the `slopes`, the first and all together, or in
-    the weight, if the ground is bent.  Weights of columns that were not seen to vary, which noise
-    may have made up, stay below the largest other.
+    there.  What stands out of the noise in the `slopes`, the first and all together, stays.
+    Weights of columns that were not seen to vary, which noise may have made up, stay below the
+    largest other.
     """
     columns, free = coordinates.columns, coordinates.free
     hidden = columns.steady & ~columns.categories
@@ -648,29 +645,18 @@ def _kept_where_flat(
     if at.size == 0:
         return kept
     stretch = np.square(coordinates.transform[at, :free]).sum(axis=1)
-    bent = np.minimum(1.0, stretch * columns.least[at])
-    curved = bent * 2.0 / (settings.classes or 2)
+    curved = np.minimum(1.0, stretch * columns.least[at]) * 2.0 / (settings.classes or 2)
     variance = stretch * np.square(weight_noise(settings, shape, change, curved))
     # Of several classes, whose numbers add up to 0.
     more = math.sqrt(max(1, (settings.classes or 2) - 1)) - 1.0
+    seen = _slopes_along(at, slopes, coordinates) / (_SLOPE_SEEN + more) ** 2
+    prior = (PRIOR_EFFECT / entry_bound(shape)) ** 2
+    kept[at] = np.maximum(prior / (prior + variance), 1.0 - np.maximum(seen, 1.0) ** -2.0)
+    hidden[at] = (seen <= 1.0) & (columns.least[at] == 0.0)
     w = (coordinates.transform @ v).reshape(len(coordinates.transform), -1)[: len(hidden)]
     sizes = np.linalg.norm(w, axis=1)
-    # On flat ground a weight stays wherever errors of the coordinates led it.
-    settled = 1.0 - (1.0 - bent) ** settings.iterations
-    seen = settled * np.square(sizes[at] / (_WEIGHT_SEEN + more)) / np.maximum(variance, 1e-300)
-    along = _slopes_along(at, slopes, coordinates) / (_SLOPE_SEEN + more) ** 2
-    seen = np.maximum(seen, along)
-    prior = (PRIOR_EFFECT / entry_bound(shape)) ** 2
-    lost = 1.0 - np.maximum(prior / (prior + variance), 1.0 - np.maximum(seen, 1.0) ** -2.0)
-    # A column that is constant is part of the constant, by what its value is wrong by.
-    moved = float(np.linalg.norm(w[at] * (lost * columns.value_deviation[at])[:, None]))
-    kept[at] = 1.0 - lost * _MOVED / max(_MOVED, moved)
-    certain = ~hidden
-    certain[at] = (seen > 1.0) | (columns.least[at] > 0.0)
-    if certain.any():
-        most = _UNSEEN_EFFECT * float(np.max((kept * sizes)[certain]))
-        kept[~certain] = np.minimum(kept, most / np.maximum(sizes, 1e-300))[~certain]
-    return kept
+    found = within_others(kept * sizes, hidden, UNCERTAIN_EFFECT)
+    return found / np.maximum(sizes, 1e-300)
 
 
 def _slopes_along(
@@ -681,16 +667,11 @@ def _slopes_along(
     A column that is constant has nothing but noise: what its center is wrong by, and the constant's
     slope is seen through, is taken back.
     """
-    columns, free = coordinates.columns, coordinates.free
-    inverse = coordinates.columns_of_inverse(at)
-    inverse[free:] -= columns.value[at]
-    found = np.zeros(len(at))
-    for slope in slopes:
-        along = np.square((inverse.T @ slope).reshape(len(at), -1)).sum(axis=1)
-        wrong = np.square(columns.value_deviation[at]) * np.sum(np.square(slope[free:]))
-        noise = np.square(inverse).sum(axis=0) + wrong
-        found = np.maximum(found, along / np.maximum(noise, 1e-300))
-    return found
+    free, inverse = coordinates.free, coordinates.columns_of_inverse(at)
+    inverse[free:] -= coordinates.columns.value[at]
+    along = [np.square((inverse.T @ one).reshape(len(at), -1)).sum(axis=1) for one in slopes]
+    noise = np.square(inverse).sum(axis=0)
+    return np.asarray(np.max(along, axis=0) / np.maximum(noise, 1e-300), dtype=np.float64)
 
 
 def _near_corner(
