@@ -655,8 +655,9 @@ def _kept_where_flat(
     hidden[at] = (seen <= 1.0) & (columns.least[at] == 0.0)
     w = (coordinates.transform @ v).reshape(len(coordinates.transform), -1)[: len(hidden)]
     sizes = np.linalg.norm(w, axis=1)
-    found = within_others(kept * sizes, hidden, UNCERTAIN_EFFECT)
-    return found / np.maximum(sizes, 1e-300)
+    found: Vector = within_others(kept * sizes, hidden, UNCERTAIN_EFFECT)
+    found /= np.maximum(sizes, 1e-300)
+    return found
 
 
 def _slopes_along(
