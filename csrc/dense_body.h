@@ -12,11 +12,11 @@
 
 /* Bytes of X in one block: it and the next one, which is fetched early, fit the L1 cache. */
 #define BLOCK_BYTES 16384
-/* Rows up to this length are fetched a block ahead while the block at hand is in cache, one half with
- * the margins, one with the sums: the memory would idle then.  Longer rows keep the hardware's own
- * prefetching busy; so do those of margins alone from some length on. */
-#define FETCH_AHEAD_BYTES 4096
-#define FETCH_DOT_BYTES 2048
+/* Rows are fetched a block ahead while the block at hand is in cache, where the memory would idle: with
+ * the margins, and once more with the sums, since a processor drops what it is asked for too fast.
+ * Longer rows than this are asked for vector by vector, and not for margins alone: these keep the
+ * hardware's own prefetching busy. */
+#define FETCH_AT_ONCE_BYTES 2048
 /* Rows of several classes are fetched this far ahead. */
 #define FETCH_CLASSES_BYTES 2048
 
@@ -34,7 +34,7 @@ DPFAST_INLINE void NAME(fetch)(const SCALAR *x, ptrdiff_t ahead, ptrdiff_t bytes
 {
     ptrdiff_t j;
     for (j = 0; j < bytes; j += 64) {
-        DPFAST_PREFETCH(x, ahead + j);
+        DPFAST_PREFETCH_FAR(x, ahead + j);
     }
 }
 
@@ -63,9 +63,17 @@ DPFAST_INLINE double NAME(dot)(const SCALAR *DPFAST_RESTRICT a, const double *DP
     return vec_sum(vec_add(vec_add(s0, s1), vec_add(s2, s3)));
 }
 
-/* DPFAST_LANES rows at once, one accumulator each. */
+/* Asks for the vector of a row that is so many bytes ahead, once a line of the cache; 0: for none. */
+DPFAST_INLINE void NAME(fetch_vector)(const SCALAR *row, ptrdiff_t j, ptrdiff_t ahead)
+{
+    if (ahead != 0 && j % (ptrdiff_t)(64 / sizeof(SCALAR)) == 0) {
+        DPFAST_PREFETCH_FAR(row + j, ahead);
+    }
+}
+
+/* DPFAST_LANES rows at once, one accumulator each; asks for those so many bytes ahead. */
 DPFAST_INLINE void NAME(dot_many)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride,
-                                  const double *DPFAST_RESTRICT w, ptrdiff_t d,
+                                  const double *DPFAST_RESTRICT w, ptrdiff_t d, ptrdiff_t ahead,
                                   double *DPFAST_RESTRICT out)
 {
     vec s[DPFAST_LANES];
@@ -77,6 +85,7 @@ DPFAST_INLINE void NAME(dot_many)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t str
     for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
         const vec v = vec_load(w + j);
         for (k = 0; k < DPFAST_LANES; k++) {
+            NAME(fetch_vector)(x + k * stride, j, ahead);
             s[k] = vec_mul_add(LOAD(x + k * stride + j), v, s[k]);
         }
     }
@@ -97,16 +106,17 @@ DPFAST_INLINE void NAME(dots)(const SCALAR *x, ptrdiff_t stride, const double *w
 {
     const ptrdiff_t next = m * stride * (ptrdiff_t)sizeof(SCALAR);
     const int many = d * (ptrdiff_t)sizeof(SCALAR) < 512 || d * (ptrdiff_t)sizeof(SCALAR) > 2048;
+    const int at_once = bytes <= FETCH_AT_ONCE_BYTES;
     double same[DPFAST_LANES];
     ptrdiff_t i = 0;
     for (; many && i + DPFAST_LANES <= m; i += DPFAST_LANES) {
-        NAME(fetch)(x, next + i * bytes, DPFAST_LANES * bytes);
-        NAME(dot_many)(x + i * stride, stride, w, d, z + i);
+        NAME(fetch)(x, next + i * bytes, at_once * DPFAST_LANES * bytes);
+        NAME(dot_many)(x + i * stride, stride, w, d, at_once ? 0 : next, z + i);
     }
     for (; i < m; i++) {
-        NAME(fetch)(x, next + i * bytes, bytes);
+        NAME(fetch)(x, next + i * bytes, at_once * bytes);
         if (many && alike) {
-            NAME(dot_many)(x + i * stride, 0, w, d, same);
+            NAME(dot_many)(x + i * stride, 0, w, d, 0, same);
             z[i] = same[0];
         } else {
             z[i] = NAME(dot)(x + i * stride, w, d);
@@ -118,7 +128,7 @@ DPFAST_INLINE void NAME(dots)(const SCALAR *x, ptrdiff_t stride, const double *w
 DPFAST_INLINE ptrdiff_t NAME(fetched)(const dpfast_dense *rows)
 {
     const ptrdiff_t bytes = rows->row_stride * (ptrdiff_t)sizeof(SCALAR);
-    return bytes < FETCH_DOT_BYTES ? bytes : 0;
+    return bytes < FETCH_AT_ONCE_BYTES ? bytes : 0;
 }
 
 /* Margins of rows [start, start + m); so many bytes a row of those after them are fetched. */
@@ -142,14 +152,14 @@ DPFAST_INLINE void NAME(margins_block)(const dpfast_dense *rows, const double *w
     }
 }
 
-/* gradient[0..d) += sum_i s_i x_i over m rows; the last `bytes` a row of those after them are
- * fetched. */
+/* gradient[0..d) += sum_i s_i x_i over m rows; so many bytes a row of those after them are fetched. */
 DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdiff_t stride,
                                           ptrdiff_t m, ptrdiff_t d,
                                           const double *DPFAST_RESTRICT s,
                                           double *DPFAST_RESTRICT gradient, ptrdiff_t bytes)
 {
-    const ptrdiff_t next = m * (2 * stride * (ptrdiff_t)sizeof(SCALAR) - bytes);
+    const ptrdiff_t next = m * stride * (ptrdiff_t)sizeof(SCALAR);
+    const int at_once = bytes <= FETCH_AT_ONCE_BYTES;
     ptrdiff_t i = 0, j;
     for (; i + 8 <= m; i += 8) {
         const SCALAR *rows[8];
@@ -159,10 +169,14 @@ DPFAST_INLINE void NAME(accumulate_block)(const SCALAR *DPFAST_RESTRICT x, ptrdi
             rows[k] = x + (i + k) * stride;
             v[k] = vec_set(s[i + k]);
         }
-        NAME(fetch)(x, next + i * bytes, 8 * bytes);
+        NAME(fetch)(x, next + i * bytes, at_once * 8 * bytes);
         /* Added to the gradient at last: the next rows wait for it. */
         for (j = 0; j + DPFAST_LANES <= d; j += DPFAST_LANES) {
-            vec g = vec_mul(LOAD(rows[0] + j), v[0]), h = vec_mul(LOAD(rows[4] + j), v[4]);
+            vec g, h;
+            for (k = 0; k < 8; k++) {
+                NAME(fetch_vector)(rows[k], j, at_once ? 0 : next);
+            }
+            g = vec_mul(LOAD(rows[0] + j), v[0]), h = vec_mul(LOAD(rows[4] + j), v[4]);
             for (k = 1; k < 4; k++) {
                 g = vec_mul_add(LOAD(rows[k] + j), v[k], g);
                 h = vec_mul_add(LOAD(rows[k + 4] + j), v[k + 4], h);
@@ -454,8 +468,7 @@ static double NAME(gradient)(const dpfast_dense *rows, const dpfast_loss *loss, 
     const ptrdiff_t d = rows->d, block = NAME(block_rows)(d);
     const int clipped = rows->inverse_norm != NULL && clip_norm < INFINITY;
     const ptrdiff_t row_bytes = rows->row_stride * (ptrdiff_t)sizeof(SCALAR);
-    const ptrdiff_t half = row_bytes <= FETCH_AHEAD_BYTES ? row_bytes / 2 : 0;
-    const ptrdiff_t ahead = out != NULL ? half : NAME(fetched)(rows);
+    const ptrdiff_t ahead = out != NULL ? row_bytes : NAME(fetched)(rows);
     double z[DPFAST_BLOCK_ROWS], s[DPFAST_BLOCK_ROWS];
     double loss_sum = 0.0, derivative_sum = 0.0;
     ptrdiff_t start;
@@ -539,6 +552,5 @@ static void NAME(write)(const dpfast_dense *rows, ptrdiff_t start, ptrdiff_t m,
 }
 
 #undef BLOCK_BYTES
-#undef FETCH_AHEAD_BYTES
-#undef FETCH_DOT_BYTES
+#undef FETCH_AT_ONCE_BYTES
 #undef FETCH_CLASSES_BYTES

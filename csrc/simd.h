@@ -18,11 +18,15 @@
 #define DPFAST_ISA_LEVEL 0
 #endif
 
-/* Asks for the cache line at a byte offset from p; the address need not be valid. */
+/* Asks for the cache line at a byte offset from p; the address need not be valid.  FAR: into the second
+ * level alone, what is needed after all that the first one holds. */
 #if DPFAST_GNU
 #define DPFAST_PREFETCH(p, offset) __builtin_prefetch((const void *)((uintptr_t)(p) + (offset)), 0, 3)
+#define DPFAST_PREFETCH_FAR(p, offset) \
+    __builtin_prefetch((const void *)((uintptr_t)(p) + (offset)), 0, 2)
 #else
 #define DPFAST_PREFETCH(p, offset) ((void)(p), (void)(offset))
+#define DPFAST_PREFETCH_FAR(p, offset) DPFAST_PREFETCH(p, offset)
 #endif
 
 #if DPFAST_GNU
