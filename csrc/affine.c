@@ -98,7 +98,8 @@ dpfast_status dpfast_csr_affine_rows(const dpfast_csr *rows, ptrdiff_t columns,
     return all_finite(rows->n, squares) ? DPFAST_OK : DPFAST_ERR_NONFINITE;
 }
 
-static double positive(double x) { return x > 0.0 ? x : 0.0; }
+/* The positive part, exactly, and without a branch, since signs of entries are not foreseen. */
+static double positive(double x) { return 0.5 * (fabs(x) + x); }
 
 /* Column and mapped value of the stored entry k of a row. */
 static double mapped(const dpfast_csr *rows, ptrdiff_t k, double scale, const double *factor,
@@ -135,7 +136,8 @@ static double shortening(const dpfast_csr *rows, ptrdiff_t i, const double *fact
         square += z * z - shift[j] * shift[j];
         terms += z * z + shift[j] * shift[j];
     }
-    norm = sqrt(positive(square + empty) + 2.0 * unit * terms) * (1.0 + unit);
+    square += empty;
+    norm = sqrt((square > 0.0 ? square : 0.0) + 2.0 * unit * terms) * (1.0 + unit);
     if (!isfinite(norm)) {
         return NAN;
     }

@@ -2,6 +2,9 @@
  * of entries; SCALAR, LOAD, LOAD_PART and NAME are those of dense_body.h.  Deliberately no include
  * guard. */
 
+/* How far ahead of a row the next ones are fetched: sums wait for memory otherwise. */
+#define FETCH_ROWS_BYTES 8192
+
 /* One row of d columns into out; returns its sum of squares. */
 DPFAST_INLINE double NAME(affine_row)(const SCALAR *DPFAST_RESTRICT x, double row_scale,
                                       ptrdiff_t d, const double *DPFAST_RESTRICT factor,
@@ -13,10 +16,11 @@ DPFAST_INLINE double NAME(affine_row)(const SCALAR *DPFAST_RESTRICT x, double ro
     ptrdiff_t j = 0;
     for (; j + 2 * DPFAST_LANES <= d; j += 2 * DPFAST_LANES) {
         const ptrdiff_t k = j + DPFAST_LANES;
-        const vec a = vec_mul_add(vec_mul(LOAD(x + j), scale), vec_load(factor + j),
-                                  vec_load(shift + j));
-        const vec b = vec_mul_add(vec_mul(LOAD(x + k), scale), vec_load(factor + k),
-                                  vec_load(shift + k));
+        vec a, b;
+        DPFAST_PREFETCH_FAR(x + j, FETCH_ROWS_BYTES);
+        DPFAST_PREFETCH_FAR(x + k, FETCH_ROWS_BYTES);
+        a = vec_mul_add(vec_mul(LOAD(x + j), scale), vec_load(factor + j), vec_load(shift + j));
+        b = vec_mul_add(vec_mul(LOAD(x + k), scale), vec_load(factor + k), vec_load(shift + k));
         vec_store(out + j, a);
         vec_store(out + k, b);
         s0 = vec_mul_add(a, a, s0);
@@ -182,3 +186,5 @@ static void NAME(column_counts)(const dpfast_dense *rows, ptrdiff_t asked, const
         }
     }
 }
+
+#undef FETCH_ROWS_BYTES

@@ -107,7 +107,7 @@ DPFAST_INLINE void map_panel(const dpfast_map *map, ptrdiff_t m, ptrdiff_t dim, 
     for (i = 0; i < m; i += TILE) {
         vec s[TILE * PANEL_VECS];
         for (j = 0; p == 0 && j < TILE * bytes; j += 64) {
-            DPFAST_PREFETCH(next, i * bytes + j);
+            DPFAST_PREFETCH_FAR(next, i * bytes + j);
         }
         if (map->transform != NULL) {
             multiply_tile(dim, x + i * dim, dim, 1, packed, width, vecs, s);

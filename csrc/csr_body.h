@@ -29,7 +29,7 @@ DPFAST_INLINE void fetch_ahead(const void *array, ptrdiff_t entry_bytes, ptrdiff
 {
     ptrdiff_t byte;
     for (byte = k * entry_bytes; byte < end * entry_bytes; byte += 64) {
-        DPFAST_PREFETCH(array, byte + ahead * entry_bytes);
+        DPFAST_PREFETCH_FAR(array, byte + ahead * entry_bytes);
     }
 }
 

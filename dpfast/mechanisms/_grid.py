@@ -98,7 +98,7 @@ class Grid:
         # The quotient is exact or, for very large values, infinite; then it is clamped.
         with np.errstate(over="ignore"):
             steps = values / self.step
-        return np.rint(np.clip(steps, -limit, limit)).astype(np.int64)
+        return np.rint(np.clip(steps, -limit, limit, out=steps), out=steps).astype(np.int64)
 
     def to_float(self, steps: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return grid points as floats: the nearest ones, a function of the grid points alone."""

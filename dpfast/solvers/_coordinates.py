@@ -702,8 +702,12 @@ def _correlation(moments: Matrix, noise: float, found: Coordinates) -> tuple[Mat
     moments, noise = moments / np.outer(unit, unit), noise / float(np.mean(unit**2))
     transform = found.transform.copy()
     transform[:, :free] /= unit
-    # Of the columns' transform few entries are not zero.
-    transform[:, :free] = csr_array(transform[:, :free]) @ _whitening(moments, noise)
+    factor = _one_factor(moments, noise)
+    if factor is not None:
+        transform[:, :free] *= factor
+    else:
+        # Of the columns' transform few entries are not zero.
+        transform[:, :free] = csr_array(transform[:, :free]) @ _by_vectors(moments, noise)
     return transform, counted_again
 
 
@@ -736,13 +740,25 @@ def _whitening(moments: Matrix, deviation: float) -> Matrix:
     One factor for all of them if these are many, and noise explains how far eigenvalues are from
     their mean: vectors are noise then.
     """
-    d = len(moments)
-    noise = _norm(deviation, d)
-    if d >= _MANY:
-        mean = float(np.trace(moments)) / d
-        if _is_within(moments - mean * np.eye(d), noise):
-            left = max(0.0, abs(mean - 1.0) - _BELIEF_IN_MEAN * noise)
-            return np.eye(d) / math.sqrt(1.0 + math.copysign(left, mean - 1.0))
+    factor = _one_factor(moments, deviation)
+    return _by_vectors(moments, deviation) if factor is None else factor * np.eye(len(moments))
+
+
+def _one_factor(moments: Matrix, deviation: float) -> float | None:
+    """That factor; None where vectors tell something, or are few."""
+    d, noise = len(moments), _norm(deviation, len(moments))
+    if d < _MANY:
+        return None
+    mean = float(np.trace(moments)) / d
+    if not _is_within(moments, mean, noise):
+        return None
+    left = max(0.0, abs(mean - 1.0) - _BELIEF_IN_MEAN * noise)
+    return 1.0 / math.sqrt(1.0 + math.copysign(left, mean - 1.0))
+
+
+def _by_vectors(moments: Matrix, deviation: float) -> Matrix:
+    """The same by eigenvectors."""
+    noise = _norm(deviation, len(moments))
     # All vectors: those that stand out alone take as long, and the others need a basis, too.
     eigenvalues, vectors = np.linalg.eigh(moments)
     # White is the guess; only what is further from it than the noise reaches is believed.
@@ -753,8 +769,8 @@ def _whitening(moments: Matrix, deviation: float) -> Matrix:
     return vectors / np.sqrt(shrunk)
 
 
-def _is_within(apart: Matrix, norm: float) -> bool:
-    """Whether no eigenvalue is beyond the norm of noise, but for what that fluctuates by [1]_.
+def _is_within(moments: Matrix, mean: float, norm: float) -> bool:
+    """Whether no eigenvalue is farther from `mean` than noise of this norm goes, fluctuating [1]_.
 
     Cholesky's factors tell, in a small part of the time of a decomposition.
 
@@ -763,10 +779,16 @@ def _is_within(apart: Matrix, norm: float) -> bool:
     .. [1] Tracy and Widom (1996), On orthogonal and symplectic matrix ensembles, Communications in
        Mathematical Physics 177.
     """
-    d = len(apart)
-    edge = norm * (1.0 + d ** (-2.0 / 3.0)) * np.eye(d)
-    factored = get_lapack_funcs("potrf", (edge,))
-    return all(factored(edge + side, clean=0)[1] == 0 for side in (-apart, apart))
+    d = len(moments)
+    edge = norm * (1.0 + d ** (-2.0 / 3.0))
+    factored = get_lapack_funcs("potrf", (moments,))
+    for sign in (-1.0, 1.0):
+        side = sign * moments
+        side.flat[:: d + 1] += edge - sign * mean
+        # In LAPACK's order it is its transpose, which is the same.
+        if factored(side.T, clean=0, overwrite_a=1)[1] != 0:
+            return False
+    return True
 
 
 def _without_noise(eigenvalues: Vector, deviation: float) -> Vector:
