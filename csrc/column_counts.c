@@ -26,10 +26,11 @@ static int valid(ptrdiff_t n, ptrdiff_t d, ptrdiff_t asked, const ptrdiff_t *slo
 /* What is not a number is in the first bin. */
 static inline ptrdiff_t bin_of(double x, double low, double per_bin, ptrdiff_t bins)
 {
-    const double last = (double)(bins - 1);
-    double place = (x - low) * per_bin;
-    place = place > 0.0 ? place : 0.0; /* no branch: which way is hardly foreseen */
-    return (ptrdiff_t)(place < last ? place : last);
+    const double place = (x - low) * per_bin;
+    if (place != place || place < 1.0) {
+        return 0;
+    }
+    return place < (double)(bins - 1) ? (ptrdiff_t)place : bins - 1;
 }
 
 static inline double scaled(double x, const double *row_scale, ptrdiff_t i)

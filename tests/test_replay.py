@@ -126,8 +126,8 @@ def test_public_rows_beforehand(loss, relation):
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
 @pytest.mark.parametrize(
     ("sign", "variance", "mu"),
-    [(1.0, 0.1, 0.4), (-1.0, 0.1, 0.4), (-9.0, 1e-6, 40.0), (1.0, 1e4, 40.0)],
-    ids=["right", "wrong", "left", "vague"],
+    [(1.0, 0.1, 0.4), (-1.0, 0.1, 0.4), (-9.0, 1e-6, 40.0), (-9.0, 1e-6, 1.2), (1.0, 1e4, 40.0)],
+    ids=["right", "wrong", "left", "left for gradients that labels cut", "vague"],
 )
 def test_coefficients_that_are_known(loss, relation, sign, variance, mu):
     data, neighbor = neighbors(loss, relation)

@@ -283,11 +283,12 @@ class CoordinateGradient(InCoordinates):
     other.  If `consistent`, slopes are first multiplied by ``ω_i = min(1, t / max(|ℓ'_i|, 1 -
     |ℓ'_i|))``, ``t = C / ‖z_i‖``, which is the same for both labels, as ``|ℓ'_i|`` is one minus
     the probability of the row's own: ``E[ω_i ℓ'_i | x_i] = 0``, conditionally unbiased bounded
-    influence [1]_.  It is the gradient of a convex loss, too.
+    influence [1]_.  It is the gradient of a convex loss, too.  If it is None, whether slopes are is
+    an argument, after the transform.
 
     Sensitivity: ``k min(C, L limit) c``, c the largest weight; `consistent` or not, since ``ω_i``
-    is in [0, 1] and the clamp comes after it; and whatever the factor is, on which L does not
-    depend.
+    is in [0, 1] and the clamp comes after it, so that either may follow from earlier releases; and
+    whatever the factor is, on which L does not depend.
 
     Parameters
     ----------
@@ -296,15 +297,15 @@ class CoordinateGradient(InCoordinates):
         ``C``.
     limit : float
         Of the transform's reach.
-    consistent : bool, default=False
-        For the logistic loss.
+    consistent : bool or None, default=False
+        For the logistic loss; None: as the argument says.
     columns : int or None, default=None
         Of the transform; None: as many as there are weights.
 
     Raises
     ------
     ValueError
-        If `consistent` and the loss is another one.
+        If `consistent` is not False and the loss is another one.
 
     References
     ----------
@@ -322,16 +323,18 @@ class CoordinateGradient(InCoordinates):
         shape: ProblemShape,
         clip_norm: float,
         limit: float,
-        consistent: bool = False,
+        consistent: bool | None = False,
         columns: int | None = None,
     ) -> None:
-        check_consistent(consistent, shape.loss)
+        check_consistent(consistent is not False, shape.loss)
         super().__init__(shape, limit, columns)
         self.clip_norm, self.consistent = clip_norm, consistent
+        self.fixed = 1 + (consistent is None)
         self.slope = shape.loss.lipschitz
         self.dimension = self.columns
         self.optional = len(self._units())
-        self.takes = (*self.takes, (shape.dim,), *((),) * self.optional)
+        told = ((),) * (self.fixed - 1)
+        self.takes = (*self.takes, *told, (shape.dim,), *((),) * self.optional)
         self.largest_argument = shape.largest_weights
 
     def sensitivity(self, neighboring_relation: str) -> float:
@@ -342,11 +345,22 @@ class CoordinateGradient(InCoordinates):
         """Return the error of the sum, of whose rows each adds at most L times the reach."""
         return _unit(self.shape) * (self.slope * self.shape.max_weight) * self.limit
 
+    def check(self, *fixed: Any) -> None:
+        """Refuse transforms beyond the limit, and what is neither consistent nor not."""
+        transform, *told = fixed
+        super().check(transform)
+        if not all(isinstance(each, bool) for each in told):
+            raise TypeError(
+                f"whether slopes are consistent must be True or False; got {told[0]!r}. Nothing "
+                "was spent on it."
+            )
+
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
         """The rows with their lengths in the coordinates, and the transform."""
-        (transform,) = fixed
+        transform, *told = fixed
+        consistent = bool(told[0] if told else self.consistent)
         lengths = _lengths_in(self.shape, transform, self.least)
-        rows = rows.clipped_by_lengths(lengths, self.longest, self.consistent)
+        rows = rows.clipped_by_lengths(lengths, self.longest, consistent)
         return rows, operator(self.shape, transform)
 
     def check_point(self, *point: Any) -> None:

@@ -27,7 +27,7 @@ from dpfast.queries.coordinates import reach_of
 from dpfast.shape import ProblemShape
 from dpfast.solvers._class_shares import constant_of, longest_slope
 from dpfast.solvers._coordinates import Coordinates
-from dpfast.solvers._whitened_descent import Settings, start_of, tells_shares
+from dpfast.solvers._whitened_descent import Settings, start_of, tells_shares, told_of
 from dpfast.solvers._whitened_rules import ALL_WEIGHTS, SURE, least_share
 
 # Rows behind one weight, times µ, as if classes were even, from which on weights are learned.
@@ -72,7 +72,8 @@ def counted_until(
     share = 0.5 + 0.5 * math.tanh(0.5 * float(v[-1]))
     longest = settings.clip_norm / max(share, 1.0 - share)
     transform, length = _constant_alone(settings, shape, coordinates, longest)
-    fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
+    fixed = curator.fix(mechanism.query, transform, *told_of(settings))
+    point = coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
     while settings.iterations > left and not enough(coordinates):
         slope = float(curator.release(mechanism, fixed, point)[-1]) / unit
@@ -98,7 +99,8 @@ def counted_classes(
     shares = softmax(v[-1])
     longest = settings.clip_norm / longest_slope(shares)
     transform, length = _constant_alone(settings, shape, coordinates, longest)
-    fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
+    fixed = curator.fix(mechanism.query, transform, *told_of(settings))
+    point = coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
     noise = mechanism.stddev / unit * math.sqrt(1.0 - 1.0 / classes)
     for _ in range(settings.iterations // _ONE_IN):

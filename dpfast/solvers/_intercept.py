@@ -70,7 +70,7 @@ def expected_intercept(
     """
     nodes, weights = normal_nodes()
     p = float(expected_shares(np.array([released.share]), released.share_noise)[0])
-    doubt = _doubt(p, length)
+    doubt = share_doubt(p, length)
     variance = released.share_noise**2 + (p * (1.0 - p) * doubt) ** 2
     predicted_slopes = _predicted_slopes(released)
     low, high = -_FARTHEST, _FARTHEST
@@ -95,7 +95,7 @@ def expected_intercept(
     return trust * found + (1.0 - trust) * given
 
 
-def _doubt(share: float, length: float) -> float:
+def share_doubt(share: float, length: float) -> float:
     """By which part of itself a share may be wrong if margins of this deviation are not normal."""
     return length * (_SKEWED + _IN_TAILS * length * (1.0 - 2.0 * share) ** 2)
 

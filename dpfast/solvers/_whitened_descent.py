@@ -29,7 +29,7 @@ from dpfast._typing import Matrix, Vector
 from dpfast.curator import Curator
 from dpfast.losses import Loss
 from dpfast.mechanisms import Gaussian
-from dpfast.queries.coordinates import bounded, operator
+from dpfast.queries.coordinates import CoordinateGradient, bounded, operator
 from dpfast.shape import ProblemShape
 from dpfast.solvers import _groups, _log_link
 from dpfast.solvers._class_shares import intercepts_of, longest_slope
@@ -305,6 +305,13 @@ def _on_the_way(slopes: Matrix) -> float:
     return 1.0 - by_noise / max(square, by_noise)
 
 
+def told_of(settings: Settings) -> tuple[bool, ...]:
+    """Whether slopes are consistent, beside the transform, of gradients that are to be told."""
+    query = settings.gradient.query
+    asks = isinstance(query, CoordinateGradient) and query.consistent is None
+    return (settings.consistent,) if asks else ()
+
+
 class _Gradients:
     """The noisy mean gradients of a descent; `norms` are theirs, and `noise` that of the last.
 
@@ -323,7 +330,7 @@ class _Gradients:
         self._curator, self._transform = curator, operator(shape, transform)
         mechanism, pace = settings.gradient, None
         assert mechanism.query is not None
-        self._fixed = curator.fix(mechanism.query, transform, *units.rows)
+        self._fixed = curator.fix(mechanism.query, transform, *units.rows, *told_of(settings))
         if settings.groups is not None:
             pace = _groups.Pace(
                 settings.groups, mechanism, shape, settings.clip_norm, units.loss,

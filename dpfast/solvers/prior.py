@@ -25,11 +25,17 @@ from dpfast.shape import ProblemShape
 from dpfast.solvers import dp_whitened_gd
 from dpfast.solvers._contract import Outcome, Plan, check_supported
 from dpfast.solvers._coordinates import Coordinates, entry_bound
+from dpfast.solvers._intercept import normal_nodes, probability, share_doubt
 from dpfast.solvers._normal_rows import mean_bends
-from dpfast.solvers._shares import releases
+from dpfast.solvers._shares import Release, releases
 from dpfast.solvers._target_range import Place
-from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings, tells_shares
-from dpfast.solvers._whitened_rules import automatic_narrowing, rows_per_weight
+from dpfast.solvers._whitened_descent import PRIOR_EFFECT, Settings, tells_shares, told_of
+from dpfast.solvers._whitened_rules import (
+    automatic_consistent,
+    automatic_narrowing,
+    automatic_settings,
+    rows_per_weight,
+)
 from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
 
 # Up to so many gradients, and half of them, are released at the prior's weights, and tell whether
@@ -37,9 +43,15 @@ from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
 # its part along the weights so many times.
 _TRIED, _CHANCE, _CHANCE_ALONG, _CHANCE_LITTLE = 8, 5.0, 12.0, 4.0
 # Share of the budget, in units of mu², of the release along the prior's weights: the square of the
-# first over rows a weight, and at most the second.  Its clip norm, of which little but the side of
-# rows is left; and more deviations than this say that the prior's weights are too long.
-_FOR_TEST, _MOST_FOR_TEST, _TEST_CLIP, _LONG = 2.5, 0.35, 0.1, 2.0
+# first over rows a weight, and no more than that of the second over all rows, but for the third,
+# nor than the last.  Its clip norm, of which little but the side of rows is left; and more
+# deviations than this say that the prior's weights are too long.
+_FOR_TEST, _ENOUGH_FOR_TEST, _LEAST_FOR_TEST, _MOST_FOR_TEST = 2.5, 25.0, 0.05, 0.35
+_TEST_CLIP, _LONG = 0.1, 2.0
+# More deviations of its noise than the first say that labels follow the weights less than believed;
+# squares of more deviations of the belief than the second, that this is wrong.  Those that are
+# thought of.
+_SEEN, _FARTHEST, _GRID = 2.0, 25.0, np.linspace(-6.0, 6.0, 61)
 # What share of their length weights may be too long beside: noise, and what is chance in one sample
 # of rows, lengthen those that are right, too.
 _STRETCHED = 0.2
@@ -131,7 +143,8 @@ def plan_refit(
     check_shape(shape, budget, neighboring_relation, accountant)
     test, left, mu = None, budget, budget_mu(budget, accountant)
     u = rows_per_weight(shape, budget, neighboring_relation, accountant)
-    share = min(_MOST_FOR_TEST, (_FOR_TEST / u) ** 2)
+    enough = max(_LEAST_FOR_TEST, (_ENOUGH_FOR_TEST / (u * shape.dim)) ** 2)
+    share = min(_MOST_FOR_TEST, (_FOR_TEST / u) ** 2, enough)
     # The gradients tell where rows are many; and zeros say nothing of labels.
     tested = shape.loss.multiclass and u < _FEW and prior.w.any()
     if tested:
@@ -140,14 +153,21 @@ def plan_refit(
     if shape.loss.quantile is not None:
         # A prior's weights are of this quantile, and so are the gradients there.
         own = replace(shape, loss=shape.loss.fixed())
+    gradients: int | str = "auto"
+    if shape.loss.multiclass:  # those that follow a prior are consistent
+        gradients = automatic_settings(u, shape, consistent=True)["iterations"]
     descent = dp_whitened_gd.plan(
         own,
         left,
         neighboring_relation=neighboring_relation,
         accountant=accountant,
-        consistent=shape.loss.multiclass,
+        iterations=gradients,
+        consistent=automatic_consistent(shape, u),
         narrowing=automatic_narrowing(shape, u),
     )
+    if shape.loss.multiclass:
+        release = releases(budget_mu(left, accountant), neighboring_relation)
+        descent = _choosing(descent, release)
     accesses = list(descent.accesses)
     if tested:
         along = CoordinateGradient(shape, _TEST_CLIP, descent.settings.limit, True, 1)
@@ -171,6 +191,17 @@ def plan_refit(
         settings=settings,
         accesses=tuple(accesses),
     )
+
+
+def _choosing(descent: Plan[Settings], release: Release) -> Plan[Settings]:
+    """The same, with gradients that are told whether slopes are consistent, at the same price."""
+    settings = descent.settings
+    before = settings.gradient.query
+    assert isinstance(before, CoordinateGradient)
+    query = CoordinateGradient(before.shape, before.clip_norm, before.limit, None)
+    share = settings.gradient_share / settings.iterations
+    settings = replace(settings, gradient=release(share, query, settings.gradient.where))
+    return replace(descent, settings=settings, accesses=dp_whitened_gd.accesses(settings))
 
 
 def tells_more(prior: Coefficients, shape: ProblemShape) -> bool:
@@ -238,20 +269,29 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     descent = dp_whitened_gd.with_records(settings.descent, curator)
     coordinates, place = dp_whitened_gd.learn_places(descent, shape, curator)
     transform = bounded(shape, _white(coordinates, settings), descent.limit)
-    ask = _Asking.of(descent, shape, curator, transform, place)
+    followed = replace(descent, consistent=shape.loss.multiclass)
+    ask = _Asking.of(followed, shape, curator, transform, place)
     belief = _believed(settings.prior, ask.unit * transform, coordinates.free)
     if settings.prior_rows_per_weight == 0.0:
         belief = _moderate(belief)
         belief = _counted(belief, coordinates) if tells_shares(shape, coordinates) else belief
     bends = partial(mean_bends, ask.loss, free=coordinates.free)
-    cut_bends = partial(bends, cut=descent.clip, consistent=descent.consistent)
+    cut_bends = partial(bends, cut=descent.clip, consistent=followed.consistent)
     bent, gradient = cut_bends(belief.mean), None
-    wrong = settings.test is not None and _is_long(belief, settings.test, curator, transform)
-    wrong = wrong or _is_of_few(settings, shape, coordinates)
+    told: _Belief | None = belief
+    if settings.test is not None:
+        share = None
+        if tells_shares(shape, coordinates):
+            found, noise, _ = coordinates.class_shares()
+            share = float(found[1]), noise
+        told = _tested(belief, settings.test, curator, transform, share)
+        belief = belief if told is None else told
+        bent = cut_bends(belief.mean)
+    wrong = told is None or _is_of_few(settings, shape, coordinates)
     if not wrong and _is_tried(belief, ask, bent, settings):
         gradient = _at_prior(belief, ask, bent, descent.iterations)
     if gradient is None:
-        rest = replace(descent, iterations=descent.iterations - len(ask.norms))
+        rest = _alone(descent, shape, descent.iterations - len(ask.norms))
         left = dp_whitened_gd.descended(rest, shape, curator, coordinates, place)
         if not ask.norms and not wrong:
             return _together(left, settings.prior)
@@ -279,6 +319,21 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         covariance,
         column_ranges=coordinates.columns.ranges,
         prediction_range=kept,
+    )
+
+
+def _alone(descent: Settings, shape: ProblemShape, left: int) -> Settings:
+    """The settings of a fit without a prior, for so many gradients as are left.
+
+    If these are more, steps are shorter: noise in each is larger, and it piles up over more.
+    """
+    usual = automatic_settings(descent.rows_per_weight, shape, consistent=descent.consistent)
+    part = min(1.0, math.sqrt(usual["iterations"] / left)) if shape.loss.multiclass else 1.0
+    return replace(
+        descent,
+        iterations=left,
+        step=part * descent.step,
+        intercept_step=part * descent.intercept_step,
     )
 
 
@@ -337,7 +392,7 @@ class _Asking:
         if place is not None or descent.narrowing < 1.0:
             loss, units = loss.zoomed(descent.narrowing), (*units, unit * descent.narrowing)
         assert mechanism.query is not None
-        at = curator.fix(mechanism.query, transform)
+        at = curator.fix(mechanism.query, transform, *told_of(descent))
 
         def release(v: Vector) -> Vector:
             return curator.release(mechanism, at, unit * (transform @ v), *units) / rows
@@ -364,8 +419,17 @@ def _is_tried(belief: _Belief, ask: _Asking, bends: Matrix, settings: RefitSetti
     return free > 0 and bool(worth.mean() >= _WORTH and worth.min() >= _WORTH_LEAST)
 
 
-def _is_long(belief: _Belief, mechanism: Gaussian, curator: Curator, transform: Matrix) -> bool:
-    """Whether labels agree with a prior's weights less than these, or shorter ones, explain."""
+def _tested(
+    belief: _Belief,
+    mechanism: Gaussian,
+    curator: Curator,
+    transform: Matrix,
+    share: tuple[float, float] | None,
+) -> _Belief | None:
+    """What is believed after the release along a prior's weights, and the `share` of positives.
+
+    None if labels agree with the weights less than these, or shorter ones, explain.
+    """
     query = mechanism.query
     assert isinstance(query, CoordinateGradient)
     way = belief.mean / max(float(np.linalg.norm(belief.mean)), 1e-12)
@@ -378,8 +442,53 @@ def _is_long(belief: _Belief, mechanism: Gaussian, curator: Curator, transform: 
     # value grows so, times the length.
     length = float(np.linalg.norm(belief.mean[: belief.free]))
     longer = 0.2 * query.clip_norm * length / (1.0 + length * length / 2.9)
-    doubt = math.hypot(mechanism.stddev / unit, spread, _STRETCHED * longer)
-    return along / unit > _LONG * doubt
+    doubt = math.hypot(mechanism.stddev / unit, _STRETCHED * longer)
+    if along / unit > _LONG * math.hypot(doubt, spread):
+        return None
+    if along / unit <= _SEEN * doubt:
+        return belief
+    return _told_along(belief, along / unit, doubt, query.clip_norm, share)
+
+
+def _told_along(
+    belief: _Belief, slope: float, doubt: float, cut: float, share: tuple[float, float] | None
+) -> _Belief | None:
+    """What is believed after the slope along the mean; None if that contradicts it.
+
+    It tells, with the `share` of positives and its noise, which multiple of the weights and which
+    constant labels follow.  Margins are taken for normal.
+    """
+    mean, free, dim = belief.mean, belief.free, len(belief.mean)
+    length, constant = float(np.linalg.norm(mean[:free])), float(mean[free:].sum())
+    ways = np.zeros((2, dim))
+    ways[0, :free] = mean[:free] / max(length, 1e-12)
+    ways[1, free:] = 1.0
+    nodes, weights = normal_nodes()
+    rows = (constant + length * nodes) / max(float(np.linalg.norm(mean)), 1e-12)
+    predicted = probability(constant + length * nodes)
+    reach = cut / np.maximum(np.abs(rows) * np.maximum(predicted, 1.0 - predicted), 1e-12)
+    weighed = weights * np.minimum(1.0, reach) * rows
+    spread = ways @ belief.covariance
+    before = spread @ ways.T + 1e-12 * np.eye(2)
+    grid = np.stack(np.meshgrid(_GRID, _GRID), axis=-1).reshape(-1, 2)
+    apart = grid @ np.linalg.cholesky(before).T
+    labels = probability(constant + apart[:, 1:] + (length + apart[:, :1]) * nodes)
+    likely = np.square(grid).sum(axis=1) + ((slope - (predicted - labels) @ weighed) / doubt) ** 2
+    if share is not None:
+        shares = labels @ weights
+        wrong = shares * (1.0 - shares) * share_doubt(share[0], length)
+        likely += (share[0] - shares) ** 2 / (share[1] ** 2 + wrong**2)
+    likely = np.exp(-0.5 * (likely - likely.min()))
+    likely /= likely.sum()
+    moved = likely @ apart
+    if moved @ np.linalg.solve(before, moved) > _FARTHEST:
+        return None
+    if moved[0] > 0.0:
+        return belief
+    left = (likely * (apart - moved).T) @ (apart - moved)
+    gain = np.linalg.solve(before, spread)
+    covariance = belief.covariance - gain.T @ (before - left) @ gain
+    return replace(belief, mean=mean + moved @ gain, covariance=covariance)
 
 
 def _at_prior(belief: _Belief, ask: _Asking, bends: Matrix, iterations: int) -> Vector | None:

@@ -815,6 +815,9 @@ def _kinds_in_blocks() -> list[Kind]:
 
     return [
         ("gradient, consistent", CoordinateGradient, (0.7, 60.0, True), at_ends, LOGISTIC, SIGNS),
+        ("gradient, told whether consistent", CoordinateGradient, (0.7, 60.0, None),
+         lambda query: [(W, flag, w) for W, w in at_ends(query) for flag in (True, False)],
+         LOGISTIC, SIGNS),
         ("relative gradient", RelativeGradient, (0.7, 60.0, 4),
          lambda query: at_ends(query, 1.0), HUBER, NUMBERS),
         ("Gram", Gram, (1.5, 100.0), two_transforms, LOGISTIC, (1.0,)),
@@ -932,6 +935,22 @@ def _cases_of_gradients() -> list[Case]:
                 cases.append(
                     case_of_rows(name, ClippedGradient, (clip,), at_weights, loss, targets)
                 )
+    cases.append(
+        case_of_rows(
+            "gradient in coordinates, told whether consistent",
+            CoordinateGradient,
+            (0.7, 60.0, None),
+            lambda query: [
+                (transform, consistent, w)
+                for transform in (transform_of(query), stretched(query), thin(query))
+                for consistent in (True, False)
+                for w in weights_of(4)
+            ],
+            LOGISTIC,
+            SIGNS,
+            0.99,
+        )
+    )
     cases.append(
         case_of_rows(
             "gradient in two coordinates, consistent",

@@ -139,10 +139,31 @@ def test_consistent_gradients_vanish_where_labels_follow_the_model(isa, clip):
     assert np.linalg.norm(clamped) > 0.5
 
 
-def test_consistent_gradients_are_for_the_logistic_loss():
+@pytest.mark.parametrize("consistent", [True, None])
+def test_consistent_gradients_are_for_the_logistic_loss(consistent):
     shape = ProblemShape(100, 3, 1.0, Loss("huber"))
     with pytest.raises(ValueError, match="consistent must be False for the huber loss"):
-        CoordinateGradient(shape, 1.0, 10.0, True)
+        CoordinateGradient(shape, 1.0, 10.0, consistent)
+
+
+def test_whether_gradients_are_consistent_may_be_told():
+    X, y = correlated(300)
+    problem = Problem(X, np.sign(y - np.median(y)) + (y == np.median(y)), data_norm=1.0)
+    W, w = np.diag(np.linspace(1.0, 2.0, 7)), np.linspace(-2.0, 2.0, 7)
+    told = CoordinateGradient(problem.shape, 0.4, 1e6, None)
+    found = []
+    for flag in (True, False):
+        found.append(told.evaluate(problem, W, flag, w))
+        stated = CoordinateGradient(problem.shape, 0.4, 1e6, flag)
+        assert np.array_equal(found[-1], stated.evaluate(problem, W, w))
+        assert told.sensitivity("replace_one") == stated.sensitivity("replace_one")
+    assert not np.allclose(*found)
+    # Not with the weights, where it would be too late.
+    with pytest.raises(ValueError, match="must have the shapes"):
+        told.check_shapes((w, False), slice(told.fixed, None))
+    for other in (1, 1.0, None, "True"):
+        with pytest.raises(TypeError, match="must be True or False"):
+            told.check(W, other)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
