@@ -105,6 +105,9 @@ PRIOR_EFFECT, _RANGE, _LINKED_EFFECT, _LINKED_RANGE = 10.0, 30.0, 1.5, 3.0
 # By how much the square of that may turn out to be larger; and the precision, in units of the
 # noise, of what a prior leaves alone.
 _SPREADS, _NO_PULL = 2.0 ** np.arange(13), 1e-12
+# And with how many deviations a single weight may ask for that, with a log link: a category without
+# rows has one that is longer than its noise is taken to be.
+_ASKED = 3.0
 
 
 @dataclass(frozen=True)
@@ -915,7 +918,8 @@ def _drawn_to_prior(
         if mixed:
             values, vectors = np.linalg.eigh(pull[wide].T @ pull[wide])
             found = vectors.T @ found
-        pull[wide] /= math.sqrt(_evident_spread(found, values))
+        most = _ASKED if shape.loss.log_link else math.inf
+        pull[wide] /= math.sqrt(_evident_spread(found, values, most))
     own = np.diagonal(pull)
     if not mixed:
         return np.asarray((v.T / (1.0 + own**2)).T)
@@ -924,12 +928,13 @@ def _drawn_to_prior(
     return np.asarray(drawn.T, dtype=np.float64)
 
 
-def _evident_spread(found: Vector, precision: Vector) -> float:
+def _evident_spread(found: Vector, precision: Vector, most: float = math.inf) -> float:
     """By how much the variance of a prior is to grow for weights that are too long for it.
 
     As the likelihood of all weights together asks for (empirical Bayes; Efron & Morris 1973): of
     columns far narrower than their bounds, effects across these are large.  Weights and the prior's
-    `precision` are in units of the noise.
+    `precision` are in units of the noise.  It does not grow if weights of at `most` so many
+    deviations would not ask for it: no single one decides against the others.
 
     Examples
     --------
@@ -937,12 +942,20 @@ def _evident_spread(found: Vector, precision: Vector) -> float:
     True
     >>> _evident_spread(np.array([1.0, -2.0, 0.5]), np.full(3, 10.0))
     1.0
+    >>> few = np.array([8.0, 1.0, 1.0, 1.0]), np.array([5.0, 1.0, 1.0, 1.0])
+    >>> _evident_spread(*few), _evident_spread(*few, most=3.0)
+    (64.0, 1.0)
     """
     pulled = precision > _NO_PULL * max(1.0, float(precision.max(initial=0.0)))
     wider = _SPREADS[:, None] / precision[pulled]
-    squares = np.square(found[pulled]) / (1.0 + wider)
-    likelihood = -0.5 * (np.log1p(wider) + squares).sum(axis=1) - 0.5 * np.log(_SPREADS)
-    return float(_SPREADS[np.argmax(likelihood)])
+    squares = np.square(found[pulled])
+
+    def likeliest(squares: Vector) -> float:
+        misfits = np.log1p(wider) + squares / (1.0 + wider)
+        return float(_SPREADS[np.argmax(-0.5 * (misfits.sum(axis=1) + np.log(_SPREADS)))])
+
+    asking = likeliest(np.minimum(squares, most**2 * (1.0 + wider[0])))
+    return likeliest(squares) if asking > 1.0 else 1.0
 
 
 def moderate_effects(shape: ProblemShape, coordinates: Coordinates) -> Vector:

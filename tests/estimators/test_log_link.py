@@ -417,6 +417,20 @@ def test_a_flag_beside_an_age_in_years_keeps_its_effect(data_norm, epsilon):
     np.testing.assert_allclose(model.coef_, [0.02, 0.3], rtol=0.3)
 
 
+@pytest.mark.parametrize("seed", [14, 28])
+def test_a_category_without_rows_does_not_widen_the_prior(seed):
+    # Noise leads its weight farther than it is counted, which is no effect across wide bounds.
+    rng = np.random.default_rng(seed)
+    shares = np.array([0.5, 0.25, 0.1, 0.05, 0.05, 0.03, 0.02, 0.0])
+    categories = np.eye(8)[rng.choice(8, 5000, p=shares)]
+    X = np.hstack([rng.normal(0.0, 0.1, (5000, 4)), categories])
+    means = np.exp(X @ np.array([4.0, -3.0, 0.0, 2.0, *rng.normal(0.0, 0.3, 8)]))
+    y = rng.gamma(2.0, means / 2.0)
+    settings = {"data_norm": 1.6, "target_bounds": (0.01, 50.0), "epsilon": 8.0}
+    model = GammaRegressor(random_state=seed, **settings).fit(X, y)
+    assert abs(model.coef_[-1]) < 10.0
+
+
 def test_weights_of_rare_counts_are_not_too_long_by_a_tweedie_loss():
     rng = np.random.default_rng(3)
     X = rng.uniform(-1.0, 1.0, (20_000, 5))
