@@ -62,7 +62,7 @@ def counted_until(
     curator: Curator,
     coordinates: Coordinates,
 ) -> tuple[Settings, Coordinates]:
-    """The same until that is enough, but for so many gradients that are left in any case."""
+    """The same until what the coordinates tell is `enough`, or only `left` gradients are left."""
     if enough(coordinates):
         return settings, coordinates
     mechanism, total = settings.gradient, coordinates.class_shares()[2]

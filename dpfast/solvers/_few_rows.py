@@ -48,7 +48,7 @@ _DOUBTFUL = 8.0
 # Gradients along the direction, and their clip.
 STEPS, CLIP = 5, 1.0
 # Deviation of the intercept that is known well enough, and how many gradients are left in any case.
-_KNOWN, _LEFT = 0.2, 2
+_KNOWN, _LEFT = 0.3, 2
 # Deviation of the margins that noise is to make, and the first step, in units of one over the
 # largest curvature that rows of the usual length may have.
 _SPREAD, _SHORTEST = 0.5, 2.0

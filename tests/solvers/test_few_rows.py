@@ -56,7 +56,7 @@ def test_gradients_tell_the_intercept_before_a_direction():
     even, y = table(0.0), np.where(np.arange(ROWS) < 60, 1.0, -1.0)
     rare = Problem(rows(0.0)[0], y, data_norm=math.sqrt(COLUMNS))
     settings, left = plan(even, "dp-whitened-gd", BUDGET).settings, []
-    for problem, positives, noise in ((even, 0.5, 0.06), (even, 0.5, 0.08), (rare, 0.02, 0.06)):
+    for problem, positives, noise in ((even, 0.5, 0.1), (even, 0.5, 0.11), (rare, 0.02, 0.1)):
         curator = Curator(problem, Ledger(BUDGET), SecureGenerator(0))
         coordinates = learn(settings.learning, problem.shape, curator)
         shares = np.array([1.0 - positives, positives])
