@@ -483,6 +483,7 @@ class _Known:
     def _believe(self, center: Vector, doubt: Vector) -> None:
         """Take in where centers were believed to be before there were sums, with these doubts."""
         if self.told is not None:
+            # At the end of a guess its place is not known: sums tell it.
             known = self.within[self.told]
             doubt[self.told] = self.deviations[self.told] if known else math.inf
         self.center = self.centers.add(center, doubt)

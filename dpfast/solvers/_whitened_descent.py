@@ -258,8 +258,8 @@ def descend(
     if plain:
         # At the minimum slopes of the rows are as long as those of a ridge, the other way.
         slopes = (told + steps.drawn(points))[: coordinates.free]
-        slopes /= settings.curvature * gradients.noise * math.sqrt(count)
-        mean += _on_the_way(slopes) * (late / settings.late - mean)
+        slopes /= settings.curvature * gradients.noise
+        mean += _on_the_way(slopes / math.sqrt(count)) * (late / settings.late - mean)
     if settings.james_stein and settings.link is None:
         mean = _without_noise(mean, settings, shape, coordinates, change, first[: coordinates.free])
     if settings.james_stein and plain:
