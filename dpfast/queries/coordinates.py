@@ -305,7 +305,7 @@ class CoordinateGradient(InCoordinates):
     Raises
     ------
     ValueError
-        If `consistent` is not False and the loss is another one.
+        If `consistent` is True or None and the loss is another one.
 
     References
     ----------
@@ -326,7 +326,7 @@ class CoordinateGradient(InCoordinates):
         consistent: bool | None = False,
         columns: int | None = None,
     ) -> None:
-        check_consistent(consistent is not False, shape.loss)
+        check_consistent(consistent is None or consistent, shape.loss)
         super().__init__(shape, limit, columns)
         self.clip_norm, self.consistent = clip_norm, consistent
         self.fixed = 1 + (consistent is None)

@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse
 from correlated import clipped_rows, correlated
 
-from dpfast import Loss, Problem, ProblemShape
+from dpfast import Budget, Ledger, Loss, Problem, ProblemShape
 from dpfast.coded import CodedMatrix
+from dpfast.curator import Curator
 from dpfast.queries import (
     ColumnParts,
     CoordinateGradient,
@@ -18,6 +19,7 @@ from dpfast.queries import (
     coordinates,
 )
 from dpfast.queries.coordinates import column_transform, symmetric, triangle_of
+from dpfast.random import SecureGenerator
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -158,12 +160,13 @@ def test_whether_gradients_are_consistent_may_be_told():
         assert np.array_equal(found[-1], stated.evaluate(problem, W, w))
         assert told.sensitivity("replace_one") == stated.sensitivity("replace_one")
     assert not np.allclose(*found)
+    curator = Curator(problem, Ledger(Budget(mu=1.0)), SecureGenerator(0))
+    for other in (1, 0, 1.0, None, "True", [True], w):
+        with pytest.raises((TypeError, ValueError), match=r"must be True or|must have the shapes"):
+            curator.fix(told, W, other)
     # Not with the weights, where it would be too late.
     with pytest.raises(ValueError, match="must have the shapes"):
         told.check_shapes((w, False), slice(told.fixed, None))
-    for other in (1, 1.0, None, "True"):
-        with pytest.raises(TypeError, match="must be True or False"):
-            told.check(W, other)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
