@@ -7,6 +7,7 @@ import json
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -351,7 +352,9 @@ def _ahead(blocks: Iterator[T]) -> Iterator[T]:
         except BaseException as error:  # raised in the thread of the consumer
             put(_Failed(error))
 
-    thread = threading.Thread(target=work, name="dpfast-read-ahead", daemon=True)
+    # What NumPy warns of is said, or not, as in the consumer's thread.
+    run = copy_context().run
+    thread = threading.Thread(target=run, args=(work,), name="dpfast-read-ahead", daemon=True)
     thread.start()
     try:
         while True:

@@ -368,6 +368,19 @@ def test_an_interrupted_pass_leaves_no_thread_and_the_next_one_is_whole(table, t
     assert len(list(source.map(rows_sum))) == 5
 
 
+@pytest.mark.filterwarnings("error")
+def test_numpy_warns_of_a_generator_as_in_the_thread_of_the_caller():
+    """A fit switches these warnings off: they would tell of the rows."""
+
+    def blocks():
+        yield np.float64(1e308) * np.float64(10.0)
+
+    with np.errstate(over="ignore"):
+        assert list(_source._ahead(blocks())) == [np.inf]
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        list(_source._ahead(blocks()))
+
+
 def test_an_error_of_the_reader_reaches_the_caller(threads):
     def batches():
         yield np.ones((50, 2)), np.ones(50)
