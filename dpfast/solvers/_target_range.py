@@ -70,6 +70,8 @@ _LEAST_SEEN = 6.0
 # From so many rows in units of a count's noise on, ranges are wider by the fourth root of what
 # are more, so that residuals are cut ever less: means of skewed targets have a part in the tails.
 _WIDER_FROM = 20_000.0
+# A range that the last counts made so many times narrower may be far wider than targets still.
+_STILL = 5.0
 # So far from an end of [-1, 1] targets may as well be beyond.
 _AT_END = 1e-3
 # Predictions are kept within so many halves of a range around its center, or within so many
@@ -108,6 +110,7 @@ class Place(NamedTuple):
     start: float
     move: float = 0.0  # from there to where the level is looked for
     bins: Bins | None = None  # the last counts that told it
+    narrowing: float = 1.0  # how many times wider the range was before these
 
     def beyond_end(self) -> Place:
         """The declared range, around zero, if all targets are counted at an end of it.
@@ -116,6 +119,18 @@ class Place(NamedTuple):
         """
         at_end = self.half < _AT_END and abs(self.center) + self.half > 1.0 - _AT_END
         return self._replace(center=0.0, half=1.0) if at_end else self
+
+    def said(self) -> tuple[str, ...]:
+        """What to say where more counts would have narrowed the range, as far as these tell."""
+        if self.narrowing < _STILL:
+            return ()
+        return (
+            "The declared bounds of the targets are far wider than the targets, as far as the "
+            "private releases of this fit tell: the last count of these still made their range "
+            f"{self.narrowing:.2g} times narrower, and predictions may be far from it. If narrower "
+            "bounds are publicly known, declare them; or set a larger target_rounds "
+            "(solver_options), which costs some of the budget.",
+        )
 
     def wide(self, widening: float) -> float:
         """Half the width of a range that is wider, as far as its center asks for."""
@@ -233,8 +248,9 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
     """A range that holds nearly all targets, and where among them a descent begins."""
     low, high, start, level = -target.bound, target.bound, 0.0, 0.0
     search = Search(np.array([low]), np.array([high]), _BINS, target.histogram.stddev)
-    quantiles, bins = (target.quantile, target.last), None
+    quantiles, bins, wide = (target.quantile, target.last), None, high - low
     for _ in range(target.rounds):
+        wide = high - low
         counts, row = search.add(curator.release(target.histogram, low, high))
         # From here on in units of the noise, and places in bins.
         rows = _weighing(counts, target.rows * row)
@@ -265,7 +281,9 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
             low, high = float(search.low[0]), float(search.high[0])
             start, level = min(max(start, low), high), min(max(level, low), high)
     center = 0.5 * (low + high) if target.centered else 0.0
-    return Place(center, 0.5 * (high - low), start, level - start, bins)
+    return Place(
+        center, 0.5 * (high - low), start, level - start, bins, narrowing=wide / (high - low)
+    )
 
 
 def _weighing(counts: Matrix, rows: Vector) -> Vector:

@@ -180,7 +180,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     if settings.target_range is None:
         return Outcome(w, said=said)
     margins = _mean_and_deviation(w, gram, plan)
-    return Outcome(w, said=said, prediction_range=place.kept(*margins))
+    return Outcome(w, said=said + place.said(), prediction_range=place.kept(*margins))
 
 
 def _mean_and_deviation(w: Vector, gram: Matrix, plan: Plan[Settings]) -> tuple[float, float]:

@@ -683,6 +683,7 @@ def descended(
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
         covariance = None if covariance is None else unit**2 * covariance
     said = lengths_told(shape, coordinates.columns) + rareness_told(settings, shape, coordinates)
+    said += () if place is None else place.said()
     ranges = coordinates.columns.ranges
     return Outcome(
         w, {"gradient_norm": norms}, said, covariance, column_ranges=ranges, prediction_range=kept

@@ -201,7 +201,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     w = half * curator.release(access, place.center, half)
     if place.center != 0.0:
         w[-1] += place.center / plan.shape.intercept
-    return Outcome(w, unit=half)
+    return Outcome(w, said=place.said(), unit=half)
 
 
 def excess_risk_bound(

@@ -273,7 +273,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
         w[-1] += place.center / plan.shape.intercept
     # Beyond the ball the noise does not say how far the weights are from those without it.
     inside = np.linalg.norm(found) < settings.radius
-    return Outcome(w, unit=half if inside else math.inf)
+    return Outcome(w, said=place.said(), unit=half if inside else math.inf)
 
 
 @dataclass(frozen=True)

@@ -315,7 +315,8 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     return Outcome(
         w,
         {"wider": np.array(wider), "gradient_norm": np.array(ask.norms)},
-        dp_whitened_gd.lengths_told(shape, coordinates.columns),
+        dp_whitened_gd.lengths_told(shape, coordinates.columns)
+        + (() if place is None else place.said()),
         covariance,
         column_ranges=coordinates.columns.ranges,
         prediction_range=kept,

@@ -364,6 +364,33 @@ class TestBounds:
         assert not learns or "data_norm = 100 is far above the norms" in said[100.0][0]
 
     @pytest.mark.parametrize(
+        ("make", "delta"),
+        [
+            (LinearRegression, 1e-6),
+            (partial(LinearRegression, solver="dp-adassp"), 1e-6),
+            (HuberRegressor, 1e-6),
+            (LinearRegression, 0.0),
+            (HuberRegressor, 0.0),
+        ],
+        ids=["means", "squares", "Huber", "pure, means", "pure, Huber"],
+    )
+    def test_bounds_of_targets_too_wide_for_the_counts_are_said(self, make, delta):
+        """Counts narrow the range some eleven times each, whatever is declared."""
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1.0, 1.0, (12_000, 4))
+        y = np.clip(4.0 + X @ [1.0, 0.5, -0.5, 0.2] + rng.normal(size=len(X)), 0.0, 10.0)
+        said = {}
+        for high in (10.0, 1e4, 1e8):
+            FITS.forget()
+            bounds = {"data_norm": 2.0, "target_bounds": (0.0, high), "random_state": 0}
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                make(epsilon=1.0, delta=delta, **bounds).fit(X, y)
+            said[high] = [str(w.message) for w in caught if "declared bounds" in str(w.message)]
+        assert said[10.0] == said[1e4] == []
+        assert "times narrower, and predictions may be far from it" in said[1e8][0]
+
+    @pytest.mark.parametrize(
         ("epsilon", "positives", "told"),
         [(1.0, 0.005, True), (1.0, 0.5, False), (8.0, 0.2, False), (0.01, 0.005, False)],
     )
