@@ -98,7 +98,7 @@
 ; csrc/private_epochs.c: steps = steps < limit ? steps : limit;
 ; csrc/private_epochs.c: steps = steps > -limit ? steps : -limit;
 ; dpfast/mechanisms/_grid.py: steps = values / self.step
-; dpfast/mechanisms/_grid.py: return np.rint(np.clip(steps, -limit, limit)).astype(np.int64)
+; dpfast/mechanisms/_grid.py: return np.rint(np.clip(steps, -limit, limit, out=steps), out=steps).astype(np.int64)
 (define-fun range () Double ((_ to_fp 11 53) RNE 2305843009213693952.0)) ; 2^61
 (define-fun half () Double ((_ to_fp 11 53) RNE 0.5))
 (define-fun within ((x Double)) Double

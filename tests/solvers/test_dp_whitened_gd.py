@@ -1018,7 +1018,7 @@ def test_weights_that_noise_explains_are_drawn_to_zero(signal, low, high):
 @pytest.mark.parametrize(
     ("wide", "steep", "epsilon", "without", "most"),
     [
-        (100.0, 0.6, 0.1, {"_evident_spread": lambda found, precision: 1.0}, 0.5),
+        (100.0, 0.6, 0.1, {"_evident_spread": lambda *_: 1.0}, 0.5),
         (4.0, 3.3, 0.3, {"_FAR": 1e3}, 0.8),
     ],
 )
