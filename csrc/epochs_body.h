@@ -134,6 +134,11 @@ static double dense_update(ptrdiff_t n, double a, double e, const double *DPFAST
     return vec_sum(square) + tail;
 }
 
+DPFAST_INLINE double average_weight(const dpfast_sgd *epoch, ptrdiff_t t)
+{
+    return epoch->average_weight != NULL ? epoch->average_weight[t] : 1.0;
+}
+
 /* ---- Several rows at once, for private steps -------------------------------------------------- */
 
 /* Rows of a block at most. */
@@ -145,11 +150,6 @@ typedef void (*gather_margins)(const void *rows, const row_data *data, ptrdiff_t
 /* out += sum_k s[k] x~_{index[k]}.  s may be overwritten. */
 typedef void (*gather_accumulate)(const void *rows, const row_data *data, ptrdiff_t m,
                                   const int64_t *index, double *s, double *out);
-
-DPFAST_INLINE double average_weight(const dpfast_sgd *epoch, ptrdiff_t t)
-{
-    return epoch->average_weight != NULL ? epoch->average_weight[t] : 1.0;
-}
 
 /* ---- Katyusha: constants of an epoch, and what one step hands to the next --------------------- */
 

@@ -24,11 +24,12 @@ from dpfast.solvers import Plan
 from dpfast.solvers.prior import Coefficients, check_shape, least_rows, plan_refit, tells_more
 from dpfast.solvers.public_rows import FEW, MOST_KNOWN, from_rows, plan_with_rows
 
-# That fits with a prior.
+# The solver that fits with a prior.
 _SOLVER = "dp-whitened-gd"
 # What rounding may do to the least eigenvalue of a correlation matrix, such as a fitted model's.
 _ROUNDED = 1e-12
-# Of the largest weights that rows may be multiplied with: room for where a fit goes from there.
+# A prior's weights may be this part of the largest that rows may be multiplied with, since fits go
+# on from there.
 _FARTHEST = 1e-12
 
 

@@ -138,13 +138,14 @@ class Query(Settled):
         ValueError
         """
         shapes = self.takes[stated]
-        least = len(shapes) - (self.optional if stated.stop is None else 0)
-        fits = least <= len(arguments) <= len(shapes)
+        optional = self.optional if stated.stop is None else 0
+        fits = len(shapes) - optional <= len(arguments) <= len(shapes)
         if not (fits and all(map(_has_shape, arguments, shapes))):
             got = tuple(np.shape(a) if isinstance(a, np.ndarray) else a for a in arguments)
+            left_out = f", the last {optional} of which may be left out" * (optional > 0)
             raise ValueError(
-                f"the arguments of {type(self).__name__} must have the shapes {shapes}, the last "
-                f"{self.optional} of which may be left out; got {got}. Nothing was spent."
+                f"the arguments of {type(self).__name__} must have the shapes {shapes}{left_out}; "
+                f"got {got}. Nothing was spent."
             )
 
     def prepare(self, rows: Any, *fixed: Any) -> Any:

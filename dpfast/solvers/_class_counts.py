@@ -99,8 +99,7 @@ def counted_classes(
     shares = softmax(v[-1])
     longest = settings.clip_norm / longest_slope(shares)
     transform, length = _constant_alone(settings, shape, coordinates, longest)
-    fixed = curator.fix(mechanism.query, transform, *told_of(settings))
-    point = coordinates.transform @ v
+    fixed, point = curator.fix(mechanism.query, transform), coordinates.transform @ v
     unit = length * shape.n_samples * shape.max_weight * total
     noise = mechanism.stddev / unit * math.sqrt(1.0 - 1.0 / classes)
     for _ in range(settings.iterations // _ONE_IN):

@@ -43,14 +43,14 @@ from dpfast.solvers.dp_whitened_gd import MAX_COVARIANCE_DIM
 # its part along the weights so many times.
 _TRIED, _CHANCE, _CHANCE_ALONG, _CHANCE_LITTLE = 8, 5.0, 12.0, 4.0
 # Share of the budget, in units of mu², of the release along the prior's weights: the square of the
-# first over rows a weight, and no more than that of the second over all rows, but for the third,
-# nor than the last.  Its clip norm, of which little but the side of rows is left; and more
-# deviations than this say that the prior's weights are too long.
+# first over rows a weight, but no more than the last, nor than the larger of the third and the
+# square of the second over all rows.  Its clip norm, of which little but the side of rows is left;
+# and more deviations than this say that the prior's weights are too long.
 _FOR_TEST, _ENOUGH_FOR_TEST, _LEAST_FOR_TEST, _MOST_FOR_TEST = 2.5, 25.0, 0.05, 0.35
 _TEST_CLIP, _LONG = 0.1, 2.0
 # More deviations of its noise than the first say that labels follow the weights less than believed;
-# squares of more deviations of the belief than the second, that this is wrong.  Those that are
-# thought of.
+# a move whose square in deviations of the belief is beyond the second, that this is wrong.  The
+# moves that are considered, in these deviations.
 _SEEN, _FARTHEST, _GRID = 2.0, 25.0, np.linspace(-6.0, 6.0, 61)
 # What share of their length weights may be too long beside: noise, and what is chance in one sample
 # of rows, lengthen those that are right, too.
@@ -470,7 +470,8 @@ def _told_along(
     reach = cut / np.maximum(np.abs(rows) * np.maximum(predicted, 1.0 - predicted), 1e-12)
     weighed = weights * np.minimum(1.0, reach) * rows
     spread = ways @ belief.covariance
-    before = spread @ ways.T + 1e-12 * np.eye(2)
+    before = spread @ ways.T
+    before += 1e-12 * (1.0 + float(np.trace(before))) * np.eye(2)  # both may be known together
     grid = np.stack(np.meshgrid(_GRID, _GRID), axis=-1).reshape(-1, 2)
     apart = grid @ np.linalg.cholesky(before).T
     labels = probability(constant + apart[:, 1:] + (length + apart[:, :1]) * nodes)

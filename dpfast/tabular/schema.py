@@ -348,7 +348,8 @@ def _parts(bounds: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             "the bounds must be one JSON object {column: [low, high] or [category, ...]}; "
             f"got {show(bounds)}."
         )
-    if bounds.get("format") == "dpfast-model":
+    kind = bounds.get("format")  # or the entry of a column of that name
+    if isinstance(kind, str) and kind == "dpfast-model":
         raise DataError(
             'the bounds must be a declaration of columns; got a model file. The entry "schema" in '
             "it is the declaration of its fit."

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
@@ -36,7 +37,15 @@ from dpfast.model_selection import PrivateSearchCV
 from dpfast.privacy import PrivacyReport
 from dpfast.random import SecureGenerator
 from dpfast.solvers import carry_out
-from dpfast.solvers.prior import Coefficients, known_rows, least_rows, plan_refit, tells_more
+from dpfast.solvers.prior import (
+    Coefficients,
+    _Belief,
+    _told_along,
+    known_rows,
+    least_rows,
+    plan_refit,
+    tells_more,
+)
 from dpfast.solvers.public_rows import from_rows, plan_with_rows
 
 DECLARED = {"data_norm": 3.0, "random_state": 0, "strict": True, "delta": 1e-6}
@@ -453,6 +462,25 @@ class TestCoefficients:
 
         assert self.left(labels, stretch * w, 1e-3 * np.eye(41), 32.0, 6.0) in left
 
+    def test_a_slope_along_the_weights_tells_their_multiple(self):
+        mean = np.array([1.0, 1.0, 1.0, 1.0, 0.0])
+        z = np.random.default_rng(0).standard_normal(200_000)
+        p = expit(2.0 * z)
+
+        def told(multiple, variance, doubt):
+            weight = np.minimum(1.0, 0.1 / (np.abs(z) * np.maximum(p, 1.0 - p)))
+            slope = np.mean((p - expit(2.0 * multiple * z)) * weight * z)
+            belief = _Belief(mean, variance * np.diag([1.0, 1.0, 1.0, 1.0, 0.01]), 4)
+            return _told_along(belief, float(slope), doubt, 0.1, (0.5, 0.01))
+
+        for multiple in (-0.5, 0.0, 0.5):
+            found = told(multiple, 4.0, 0.004)
+            np.testing.assert_allclose(found.mean, multiple * mean, atol=0.2)
+            assert found.covariance[:4, :4].sum() / 4.0 < 0.2
+            assert np.linalg.eigvalsh(found.covariance)[0] > 0.0
+        assert told(-0.5, 0.01, 0.001) is None
+        assert np.array_equal(told(1.5, 4.0, 0.004).mean, mean)  # nothing makes weights longer
+
     @pytest.mark.parametrize("u", [4.0, 8.0])
     def test_the_descent_that_is_left_loses_hardly_more_than_a_fit_without_one(self, u):
         """Its gradients are clipped as that fit's, and not as those that follow a prior."""
@@ -473,7 +501,7 @@ class TestCoefficients:
             )
             for each in plans
         ]
-        assert excess[0] < 1.25 * excess[1]  # 1.9 and 2 times before
+        assert excess[0] < 1.25 * excess[1]  # clipped as beside a prior 1.9 and 2 times
 
     @pytest.mark.parametrize("signs", [1.0, -1.0])
     def test_what_the_rows_contradict_is_left_alone(self, signs):

@@ -291,6 +291,10 @@ class TestRoles:
             schema = TableSchema.from_bounds(bounds, target="target")
             assert schema.feature_names == ["weight", "columns"]
 
+    def test_a_column_may_be_called_format(self):
+        bounds = {"format": np.array(["a", "b"]), "y": ["n", "p"], "target": "y"}
+        assert TableSchema.from_bounds(bounds).feature_names == ["format_a", "format_b"]
+
     def test_what_is_given_beside_the_bounds_comes_first(self):
         columns = {"a": [0, 1], "b": ["n", "p"], "y": ["n", "p"], "target": "y"}
         assert TableSchema.from_bounds(columns, target="b").target.name == "b"
