@@ -460,6 +460,27 @@ class TestArguments:
                 ends.append("nowhere")
         assert len(set(ends)) == 1
 
+    def test_steps_along_differences_are_charged_as_such(self):
+        """A row moves them from one of the loss's ends to the other: by twice its gradient."""
+        shape = ProblemShape(20, 2, 1.0, Loss("huber", 1.0), intercept=0.0)
+        rows = Problem(np.eye(20, 2), np.zeros(20), shape.loss, data_norm=1.0, intercept=0.0)
+        away = np.array([50.0, 0.0])
+        walk = Walk(lambda first, last: 0.1, snapshot=away, snapshot_gradient=np.zeros(2))
+        for differences in (False, True):
+            query = BatchSum(shape, "fixed-size", 20, 9.0, differences=differences)
+            access = SampledSteps(query, 10.0, RELATION, n_steps=1)
+            curator = Curator(rows, Ledger(BUDGET), SecureGenerator(0))
+            if differences:
+                curator.release(access, State(-away), walk)
+                moved = query.evaluate(rows, -away, np.arange(20), away)
+                assert np.linalg.norm(moved) == pytest.approx(2.0)
+                assert 2.0 <= query.longest < 2.01
+            else:
+                with pytest.raises(ValueError, match="snapshot must be None for sums that are not"):
+                    curator.release(access, State(-away), walk)
+                assert curator.made == 0
+                assert 1.0 <= query.longest < 1.01
+
     def test_rows_of_a_batch_count_once(self, problem):
         query, w = BatchSum(problem.shape, "fixed-size", 5, 1.0), np.zeros(problem.shape.dim)
         assert asked_of(problem, query, w, np.arange(5)).shape == w.shape

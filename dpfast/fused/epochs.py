@@ -184,7 +184,7 @@ class SampledSteps(Access[State]):
         return state, replace(walk, **dict(zip(names, settled, strict=True))), *taken
 
     def check(self, *point: Any) -> None:
-        """Refuse a point from which the sums may have no finite value."""
+        """Refuse a point from which the sums may have no finite value, or not the one charged."""
         state, walk, *taken = point
         known = state.w, state.velocity, state.average, walk.snapshot, walk.snapshot_gradient
         shapes = {np.shape(each) for each in known if each is not None}
@@ -192,6 +192,11 @@ class SampledSteps(Access[State]):
             raise ValueError(
                 f"points must be arrays of {self._sum.dimension} numbers, with a number of steps "
                 f"behind them or none; got {shapes} and {taken}. Nothing was spent."
+            )
+        if walk.snapshot is not None and not self._sum.differences:
+            raise ValueError(
+                "snapshot must be None for sums that are not of differences, which may be twice as "
+                "long; got one. Nothing was spent."
             )
         for steps in taken:
             check_integer("taken", steps, low=0, high=self._n_steps)
