@@ -277,7 +277,6 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
         belief = _counted(belief, coordinates) if tells_shares(shape, coordinates) else belief
     bends = partial(mean_bends, ask.loss, free=coordinates.free)
     cut_bends = partial(bends, cut=descent.clip, consistent=followed.consistent)
-    bent, gradient = cut_bends(belief.mean), None
     told: _Belief | None = belief
     if settings.test is not None:
         share = None
@@ -286,7 +285,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
             share = float(found[1]), noise
         told = _tested(belief, settings.test, curator, transform, share)
         belief = belief if told is None else told
-        bent = cut_bends(belief.mean)
+    bent, gradient = cut_bends(belief.mean), None
     wrong = told is None or _is_of_few(settings, shape, coordinates)
     if not wrong and _is_tried(belief, ask, bent, settings):
         gradient = _at_prior(belief, ask, bent, descent.iterations)
