@@ -202,7 +202,7 @@ def _public_rows(prior: tuple[Any, ...], shape: ProblemShape) -> tuple[Matrix, N
 
 
 def check_asked(model: Any, parts: int, settings: Mapping[str, Any]) -> None:
-    """Refuse a prior of a model of so many problems that is asked for what no prior goes with."""
+    """Refuse a prior beside several problems, other solvers, options, or undeclared targets."""
     if parts > 1 or model.solver not in ("auto", _SOLVER) or settings != {"alpha": "auto"}:
         raise ValueError(
             f"prior must be None unless there are one or two classes, solver is 'auto' or "

@@ -24,7 +24,7 @@ class _Speed(ProgressColumn):
 
 
 def progress(screen: Console, *columns: Any) -> Progress:
-    """A bar that goes when it is done, and is not shown but on a terminal."""
+    """A bar that is shown on terminals alone, and removed when it is done."""
     screen.quiet = not screen.is_terminal  # rich before 14.3 ends even hidden bars with a line
     return Progress(
         *columns,

@@ -346,13 +346,12 @@ class CoordinateGradient(InCoordinates):
         return _unit(self.shape) * (self.slope * self.shape.max_weight) * self.limit
 
     def check(self, *fixed: Any) -> None:
-        """Refuse transforms beyond the limit, and what is neither consistent nor not."""
+        """Refuse transforms beyond the limit, and a flag that is neither True nor False."""
         transform, *told = fixed
         super().check(transform)
         if not all(isinstance(each, bool) for each in told):
             raise TypeError(
-                f"whether slopes are consistent must be True or False; got {told[0]!r}. Nothing "
-                "was spent on it."
+                f"consistent must be True or False; got {told[0]!r}. Nothing was spent on it."
             )
 
     def prepare(self, rows: RowSums, *fixed: Any) -> tuple[RowSums, Matrix]:
