@@ -29,7 +29,7 @@ static int valid_sgd(const dpfast_sgd *epoch, ptrdiff_t n)
     return epoch->alpha >= 0.0 && epoch->alpha < INFINITY && positive(epoch->w_radius) &&
            epoch->n_steps >= 0 && epoch->step != NULL &&
            (epoch->step_stride == 0 || epoch->step_stride == 1) && epoch->w != NULL &&
-           epoch->work != NULL && valid_indices(epoch->n_steps, epoch->indices, n);
+           valid_indices(epoch->n_steps, epoch->indices, n);
 }
 
 static int valid_katyusha(const dpfast_katyusha *epoch, ptrdiff_t n)

@@ -43,15 +43,14 @@ typedef struct dpfast_sgd {
 
     double *w;       /* dim entries */
     double *average; /* dim entries, added to; NULL: no average */
-    double *work;    /* dim entries of scratch space */
 } dpfast_sgd;
 
 /* DPFAST_ERR_ARGUMENT also if an index is outside [0, n). */
 dpfast_status dpfast_dense_sgd_epoch(const dpfast_dense *rows, const dpfast_loss *loss,
                                      const dpfast_sgd *epoch);
 
-/* The same on sparse rows.  Where they are sparse enough, a step costs what its row's stored
- * entries cost and not the columns; the numbers agree to rounding. */
+/* The same on sparse rows.  A step costs what its row's stored entries cost and not the columns;
+ * the numbers agree to rounding. */
 dpfast_status dpfast_csr_sgd_epoch(const dpfast_csr *rows, const dpfast_loss *loss,
                                    const dpfast_sgd *epoch);
 

@@ -111,29 +111,6 @@ DPFAST_INLINE void add_scaled(ptrdiff_t n, double factor, const double *DPFAST_R
     }
 }
 
-/* average += r w, w <- a w + e u; returns the new ||w||^2.  average may be NULL. */
-static double dense_update(ptrdiff_t n, double a, double e, const double *DPFAST_RESTRICT u,
-                           double r, double *DPFAST_RESTRICT average, double *DPFAST_RESTRICT w)
-{
-    vec square = vec_set(0.0);
-    double tail = 0.0;
-    ptrdiff_t j = 0;
-    if (average != NULL) {
-        add_scaled(n, r, w, average);
-    }
-    for (; j + DPFAST_LANES <= n; j += DPFAST_LANES) {
-        const vec v = vec_mul_add(vec_set(e), vec_load(u + j),
-                                    vec_mul(vec_set(a), vec_load(w + j)));
-        vec_store(w + j, v);
-        square = vec_mul_add(v, v, square);
-    }
-    for (; j < n; j++) {
-        w[j] = a * w[j] + e * u[j];
-        tail += w[j] * w[j];
-    }
-    return vec_sum(square) + tail;
-}
-
 DPFAST_INLINE double average_weight(const dpfast_sgd *epoch, ptrdiff_t t)
 {
     return epoch->average_weight != NULL ? epoch->average_weight[t] : 1.0;

@@ -201,15 +201,7 @@ static void prefetch_sparse(const csr_problem *p, const int64_t *index, ptrdiff_
     }
 }
 
-/* Whether a step costs less by its row's entries than by all columns: measured, with 14 entries a
- * row, from 20 columns on. */
-static int rows_are_sparse(const dpfast_csr *rows)
-{
-    const double entries = (double)(offset_at(rows, rows->n) - offset_at(rows, 0));
-    return entries <= (double)rows->d * (double)rows->n;
-}
-
-/* ---- SGD, every column updated ---------------------------------------------------------------- */
+/* ---- Several rows at once --------------------------------------------------------------------- */
 
 static void csr_margins(const void *problem, const row_data *data, ptrdiff_t m, ptrdiff_t left,
                         const int64_t *index, const double *w, double *margin)
@@ -234,39 +226,7 @@ static void csr_accumulate(const void *problem, const row_data *data, ptrdiff_t 
     }
 }
 
-/* The gradient is built in `work`. */
-static int csr_sgd_full(const csr_problem *p, const dpfast_sgd *epoch)
-{
-    double phi = 1.0, average_of = 0.0; /* as in dense_sgd */
-    int finite = 1;
-    ptrdiff_t t;
-
-    for (t = 0; t < epoch->n_steps; t++) {
-        const double step = epoch->step[t * epoch->step_stride];
-        const int64_t *index = epoch->indices + t;
-        double margin, s, square;
-        memset(epoch->work, 0, (size_t)p->dim * sizeof(double));
-        if (epoch->snapshot_gradient != NULL) {
-            add_scaled(p->dim, 1.0, epoch->snapshot_gradient, epoch->work);
-        }
-        csr_margins(p, p->data, 1, epoch->n_steps - t, index, epoch->w, &margin);
-        margin *= phi;
-        finite &= fabs(margin) < INFINITY;
-        s = coefficient(p->data, *index, margin);
-        csr_accumulate(p, p->data, 1, index, &s, epoch->work);
-        square = dense_update(p->dim, phi * (1.0 - step * epoch->alpha), -step, epoch->work,
-                              average_of, epoch->average, epoch->w);
-        phi = ball_factor(square, epoch->w_radius, &finite);
-        average_of = phi * average_weight(epoch, t);
-    }
-    if (epoch->average != NULL) {
-        add_scaled(p->dim, average_of, epoch->w, epoch->average);
-    }
-    scale_vector(p->dim, phi, epoch->w);
-    return finite;
-}
-
-/* ---- SGD, lazily ------------------------------------------------------------------------------ */
+/* ---- SGD, lazily: a step costs what its row's entries cost ------------------------------------- */
 
 /* w = c v + k g and average = u + a v + b g, with v, u in the caller's arrays and g the snapshot's
  * gradient (k = b = 0 without one). */
@@ -357,7 +317,7 @@ static int csr_sgd(const dpfast_csr *rows, const dpfast_loss *loss, const dpfast
 {
     const row_data data = ROW_DATA(rows, loss, epoch->snapshot_derivative, INFINITY);
     const csr_problem problem = csr_problem_of(rows, &data);
-    return rows_are_sparse(rows) ? csr_sgd_lazy(&problem, epoch) : csr_sgd_full(&problem, epoch);
+    return csr_sgd_lazy(&problem, epoch);
 }
 
 /* ---- Katyusha, every column updated ----------------------------------------------------------- */
@@ -530,7 +490,7 @@ static int csr_katyusha(const dpfast_csr *rows, const dpfast_loss *loss,
     const row_data data = ROW_DATA(rows, loss, epoch->snapshot_derivative, INFINITY);
     const csr_problem problem = csr_problem_of(rows, &data);
     const katyusha_state s = katyusha_constants(epoch);
-    return epoch->n_steps > 0 && katyusha_decouples(&s) && rows_are_sparse(rows)
+    return epoch->n_steps > 0 && katyusha_decouples(&s)
                ? csr_katyusha_lazy(&problem, epoch)
                : csr_katyusha_full(&problem, epoch);
 }

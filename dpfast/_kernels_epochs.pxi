@@ -18,7 +18,6 @@ cdef extern from "dpfast.h" nogil:
         const double *average_weight
         double *w
         double *average
-        double *work
 
     ctypedef struct dpfast_katyusha:
         double alpha
@@ -160,7 +159,6 @@ def sgd_epoch(rows, LossSpec loss, double[::1] w, const int64_t[::1] indices, st
     """
     cdef _EpochRows data = _EpochRows(rows)
     cdef ptrdiff_t dim = data.dim, n_steps = indices.shape[0], count, done = 0
-    cdef double[::1] work = np.empty(dim)
     cdef const double[::1] steps
     cdef dpfast_sgd epoch
     cdef dpfast_status status
@@ -198,7 +196,6 @@ def sgd_epoch(rows, LossSpec loss, double[::1] w, const int64_t[::1] indices, st
     epoch.average = NULL
     if average is not None:
         epoch.average = &average[0]
-    epoch.work = &work[0]
 
     while True:
         count = min(slice_steps, n_steps - done)

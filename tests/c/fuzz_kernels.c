@@ -248,7 +248,6 @@ static void fuzz_epochs(source *s, const problem *p, const dpfast_loss *loss, co
     sgd.step = &step;
     sgd.w = w;
     sgd.average = average;
-    sgd.work = work;
     status = EITHER(p, sgd_epoch, loss, &sgd);
     if (s->tame && status == DPFAST_OK && n_steps > 0) {
         DEMAND(finite_all(dim, w));

@@ -96,7 +96,7 @@ static void check_sgd(const problem *p, int svrg, double w_radius, unsigned *sta
     int64_t *indices = malloc(STEPS * sizeof *indices);
     double *w = uniforms(p->dim, state), *step = uniforms(STEPS, state);
     double *w_csr = copy(p->dim, w), *average = calloc((size_t)p->dim, sizeof *average);
-    double *average_csr = calloc((size_t)p->dim, sizeof *average), *work = copy(p->dim, w);
+    double *average_csr = calloc((size_t)p->dim, sizeof *average);
     double *weight = uniforms(STEPS, state), *derivative = uniforms(p->n, state);
     double *gradient = uniforms(p->dim, state);
     dpfast_sgd epoch;
@@ -114,7 +114,6 @@ static void check_sgd(const problem *p, int svrg, double w_radius, unsigned *sta
     epoch.step = step;
     epoch.step_stride = 1;
     epoch.average_weight = weight;
-    epoch.work = work;
     epoch.w = w;
     epoch.average = average;
     CHECK(dpfast_dense_sgd_epoch(&p->dense, &logistic, &epoch) == DPFAST_OK);
@@ -134,7 +133,7 @@ static void check_sgd(const problem *p, int svrg, double w_radius, unsigned *sta
     w_csr[p->dim - 1] = NAN;
     CHECK(dpfast_dense_sgd_epoch(&p->dense, &logistic, &epoch) == DPFAST_ERR_NONFINITE);
     CHECK(dpfast_csr_sgd_epoch(&p->csr, &logistic, &epoch) == DPFAST_ERR_NONFINITE);
-    free(indices); free(w); free(w_csr); free(step); free(average); free(average_csr); free(work);
+    free(indices); free(w); free(w_csr); free(step); free(average); free(average_csr);
     free(weight); free(derivative); free(gradient);
 }
 
@@ -196,7 +195,7 @@ static void check_arguments(void)
     const double x[2] = {1.0, 2.0}, y[2] = {1.0, -1.0}, step = 0.1;
     const dpfast_loss logistic = {0, 0.0, 0.0}, unknown = {-1, 0.0, 0.0};
     const int64_t indices[2] = {0, 1};
-    double w = 0.5, work;
+    double w = 0.5;
     dpfast_dense rows;
     dpfast_sgd epoch;
     memset(&rows, 0, sizeof rows);
@@ -210,7 +209,6 @@ static void check_arguments(void)
     epoch.indices = indices;
     epoch.step = &step;
     epoch.w = &w;
-    epoch.work = &work;
     CHECK(dpfast_dense_sgd_epoch(&rows, &logistic, &epoch) == DPFAST_OK);
     CHECK(dpfast_dense_sgd_epoch(&rows, &unknown, &epoch) == DPFAST_ERR_ARGUMENT);
     epoch.step_stride = 2;
@@ -219,9 +217,9 @@ static void check_arguments(void)
     epoch.alpha = NAN;
     CHECK(dpfast_dense_sgd_epoch(&rows, &logistic, &epoch) == DPFAST_ERR_ARGUMENT);
     epoch.alpha = 0.0;
-    epoch.work = NULL;
+    epoch.w = NULL;
     CHECK(dpfast_dense_sgd_epoch(&rows, &logistic, &epoch) == DPFAST_ERR_ARGUMENT);
-    epoch.work = &work;
+    epoch.w = &w;
     epoch.n_steps = 0;
     epoch.indices = NULL;
     CHECK(dpfast_dense_sgd_epoch(&rows, &logistic, &epoch) == DPFAST_OK);

@@ -17,7 +17,6 @@ static dpfast_sgd any_sgd(ptrdiff_t n, ptrdiff_t dim, int full)
     epoch.average_weight = full ? any_doubles(STEPS) : NULL;
     epoch.w = any_doubles(dim);
     epoch.average = full ? any_doubles(dim) : NULL;
-    epoch.work = any_doubles(dim);
     return epoch;
 }
 
