@@ -95,7 +95,7 @@ def widened(place: Place, tails: Tails, curator: Curator, centered: bool = True)
     cost = _COST * tails.noise * (cuts / tails.cut) ** 2 + 0.5 * bias**2
     best = float(cuts[np.argmin(cost)])
     half = max(place.half, best / tails.cut)
-    return place._replace(half=half)
+    return Place(place.center, half, place.start, place.move, place.bins, place.narrowing)
 
 
 def _seen(counts: Matrix) -> int:
