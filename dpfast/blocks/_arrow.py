@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -300,15 +301,15 @@ class ParquetReader(_ColumnReader):
         return [super().describe(), [file_facts(path) for path in self.paths], rows]
 
 
-class _StreamReader(_ColumnReader):
+class _StreamReader(_ColumnReader, ABC):
     """Rows that are read from the first to the last."""
 
     #: Number of the first row, and from where rows are counted, for messages.
     _first, _counted_from = 0, ""
 
+    @abstractmethod
     def _batches(self, columns: list[str]) -> Iterator[Any]:
         """The rows, some columns of them."""
-        raise NotImplementedError
 
     def pieces(self, start: int, stop: int, rows: int) -> Iterator[Piece]:
         """All rows; the range is left to the caller."""

@@ -27,7 +27,8 @@ class _Settling(ABCMeta):
     @property
     def __signature__(cls) -> Signature:
         """That of the constructor, which :meth:`__call__` would hide."""
-        return signature(MethodType(cls.__init__, cls))  # type: ignore[misc]
+        made: Any = cls
+        return signature(MethodType(made.__init__, made))
 
 
 class Settled(metaclass=_Settling):

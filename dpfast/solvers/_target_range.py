@@ -248,9 +248,8 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
     """A range that holds nearly all targets, and where among them a descent begins."""
     low, high, start, level = -target.bound, target.bound, 0.0, 0.0
     search = Search(np.array([low]), np.array([high]), _BINS, target.histogram.stddev)
-    quantiles, bins, wide = (target.quantile, target.last), None, high - low
+    quantiles, bins = (target.quantile, target.last), None
     for _ in range(target.rounds):
-        wide = high - low
         counts, row = search.add(curator.release(target.histogram, low, high))
         # From here on in units of the noise, and places in bins.
         rows = _weighing(counts, target.rows * row)
@@ -281,9 +280,8 @@ def learn_range(target: TargetRange, curator: Curator) -> Place:
             low, high = float(search.low[0]), float(search.high[0])
             start, level = min(max(start, low), high), min(max(level, low), high)
     center = 0.5 * (low + high) if target.centered else 0.0
-    return Place(
-        center, 0.5 * (high - low), start, level - start, bins, narrowing=wide / (high - low)
-    )
+    narrowing = 1.0 if bins is None else (bins.high - bins.low) / (high - low)
+    return Place(center, 0.5 * (high - low), start, level - start, bins, narrowing)
 
 
 def _weighing(counts: Matrix, rows: Vector) -> Vector:

@@ -647,7 +647,7 @@ def run(plan: Plan[Settings], curator: Curator) -> Outcome:
     w, kept = _log_link.calibrated(
         settings.link, shape, curator, found, settings.limit, spread, settings.ridge
     )
-    said = lengths_told(shape, coordinates.columns)
+    said = bounds_told(shape, coordinates.columns)
     ranges = coordinates.columns.ranges
     return Outcome(w, {"gradient_norm": norms}, said, column_ranges=ranges, prediction_range=kept)
 
@@ -682,8 +682,8 @@ def descended(
     if shape.dim <= MAX_COVARIANCE_DIM:
         covariance = _covariance(settings, shape, coordinates, w / unit, change)
         covariance = None if covariance is None else unit**2 * covariance
-    said = lengths_told(shape, coordinates.columns) + rareness_told(settings, shape, coordinates)
-    said += () if place is None else place.said()
+    said = bounds_told(shape, coordinates.columns, place)
+    said += rareness_told(settings, shape, coordinates)
     ranges = coordinates.columns.ranges
     return Outcome(
         w, {"gradient_norm": norms}, said, covariance, column_ranges=ranges, prediction_range=kept
@@ -791,11 +791,13 @@ def _covariance(
     return np.asarray(found, dtype=np.float64)
 
 
-def lengths_told(shape: ProblemShape, columns: Columns) -> tuple[str, ...]:
-    """What the released centers and scales tell of the rows' lengths."""
-    return said_of_lengths(
-        shape, float(columns.center @ columns.center + columns.scale @ columns.scale)
-    )
+def bounds_told(
+    shape: ProblemShape, columns: Columns, place: Place | None = None
+) -> tuple[str, ...]:
+    """What released centers, scales and counts tell of the bounds of rows and targets."""
+    square = float(columns.center @ columns.center + columns.scale @ columns.scale)
+    said = said_of_lengths(shape, square)
+    return said if place is None else said + place.said()
 
 
 def with_records(settings: Settings, curator: Curator) -> Settings:

@@ -230,6 +230,6 @@ def run_multinomial(plan: Plan[Settings], curator: Curator) -> Outcome:
     return Outcome(
         np.ascontiguousarray(w.T),
         {"gradient_norm": norms},
-        dp_whitened_gd.lengths_told(shape, coordinates.columns),
+        dp_whitened_gd.bounds_told(shape, coordinates.columns),
         column_ranges=coordinates.columns.ranges,
     )

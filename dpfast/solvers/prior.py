@@ -314,8 +314,7 @@ def run_refit(plan: Plan[RefitSettings], curator: Curator) -> Outcome:
     return Outcome(
         w,
         {"wider": np.array(wider), "gradient_norm": np.array(ask.norms)},
-        dp_whitened_gd.lengths_told(shape, coordinates.columns)
-        + (() if place is None else place.said()),
+        dp_whitened_gd.bounds_told(shape, coordinates.columns, place),
         covariance,
         column_ranges=coordinates.columns.ranges,
         prediction_range=kept,

@@ -546,7 +546,7 @@ def test_errors_about_lines_quote_none(tmp_path):
         path.write_text(lines)
         with pytest.raises(DataError, match=rf"a\.csv.* {message}\.$") as caught:
             list(from_csv(path, "y").blocks())
-        assert "77" not in str(caught.value)
+        assert "77" not in str(caught.value).replace(str(tmp_path), "")
     # A value is called like a column, or stands there twice.
     for line, roles in (
         ("77,y,5", ("y", ["a", "b"])), ("77,77,5", ("y",)), ("77,77,5", ()), ("77,77,y", ("y",)),
@@ -557,7 +557,9 @@ def test_errors_about_lines_quote_none(tmp_path):
             DataError, match=r"not shown: they are a rec|must hold the na"
         ) as caught:
             from_csv(path, *roles)
-        assert "77" not in str(caught.value) and "no columns ['a', 'b']" not in str(caught.value)
+        assert "77" not in str(caught.value).replace(
+            str(tmp_path), ""
+        ) and "no columns ['a', 'b']" not in str(caught.value)
     path.write_text("a,y\n" + "1.5,0\n" * 300_000 + "secret,1\n")
     source = from_dataset(dataset.dataset(path, format="csv"), "y")
     with pytest.raises(DataError, match=r"the dataset: .*conversion error") as caught:

@@ -451,9 +451,11 @@ class TestCoefficients:
         w = np.append(np.full(40, 1e-3), np.log(share / (1.0 - share)))
         assert self.left(labels, w, np.eye(41), 6.0, 2.0) == left
 
-    @pytest.mark.parametrize(("stretch", "left"), [(1.2, {0, 1}), (3.0, {4}), (-1.0, {4})])
+    @pytest.mark.parametrize(
+        ("stretch", "left"), [(1.2, {0}), (1.25, {0, 1}), (3.0, {4}), (-1.0, {4})]
+    )
     def test_a_right_earlier_fit_that_is_somewhat_too_long_is_kept(self, stretch, left):
-        """As noise and one sample's chance make them, but for one in eight or so."""
+        """As noise and one sample's chance make them; a test allows for a fifth."""
         w = np.append(np.random.default_rng(2).normal(0.0, 0.35, 40), -0.5)
 
         def labels(X):
